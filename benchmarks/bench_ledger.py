@@ -128,7 +128,7 @@ def open_large(n_answers):
             answers = last.answers.replace(f'"key {number - 1}"', f'"key {number}"')
             link = chain.link(last.digest, "batch", content, answers, last.commitment)
             rows.append(last._replace(number=number, content=content, answers=answers, digest=link))
-        backend_at(large).create(stored.header, stored.start, rows)
+        backend_at(large).create(stored.header, stored.header_digest, rows)
         script = (
             "import resource, sys, time\n"
             "from sklearn_bdp.ledger.ledger import Ledger\n"

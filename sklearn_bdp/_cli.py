@@ -1,7 +1,7 @@
-"""``python -m sklearn_bdp``: look at ledgers, move them and check released scores, without a query.
+"""``python -m sklearn_bdp``: show ledgers, move them and check released scores, without a query.
 
-Everything printed is public: released values, counts, information, digests. The sealed noise of the
-current threshold is never read into the output; its commitment is.
+All printed results may be shown to users: released values, counts, information, digests. The secret
+noise of the current threshold is never printed, only the digest of it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from sklearn_bdp.ledger.records import AnswerRecord, canonical, parse_json
 from sklearn_bdp.release.batch_context import information_spent, next_code_length
 from sklearn_bdp.release.calibration import Calibration
 
-#: Of the table of answers.
-_ROW = "{:>6} {:>9} {:>9} {:>9}  {:<9}{:<17} {:<12.12} {:<18.18} {:.40}"
+#: Format of a row in the table of answers.
+_ROW_FORMAT = "{:>6} {:>9} {:>9} {:>9}  {:<9}{:<17} {:<12.12} {:<18.18} {:.40}"
 _EPILOG = """exit codes:
   0  done
   1  a ledger cannot be used: the error's class is on stderr (with --json: on stdout)
@@ -48,9 +48,9 @@ _CHECK_EPILOG = """exit codes:
   2  wrong usage
   3  the score fails, or no score was released
 """
-#: Names the ledger that ``check`` reads if no argument does.
+#: Environment variable with the location of the ledger that ``check`` reads by default.
 LEDGER_VARIABLE = "SKLEARN_BDP_LEDGER"
-_LEDGER = "a file, or postgresql://user@host/database?holdout=name"
+_LOCATION_HELP = "a file, or postgresql://user@host/database?holdout=name"
 
 
 def main(arguments=None):
@@ -63,20 +63,20 @@ def main(arguments=None):
         print(_clean(error), file=sys.stderr)
         return 2
     except (LedgerError, NotImplementedError) as error:
-        return _failed(options, type(error).__name__, str(error))
-    except (KeyError, TypeError, ValueError, AttributeError):  # a header that we did not write
-        return _failed(options, "LedgerCorruptedError", "the header cannot be read")
-    except BrokenPipeError:  # the reader of our output has had enough
+        return _print_error(options, type(error).__name__, str(error))
+    except (KeyError, TypeError, ValueError, AttributeError):  # another package wrote the header
+        return _print_error(options, "LedgerCorruptedError", "the header cannot be read")
+    except BrokenPipeError:  # the reader of the output closed it, such as ``head``
         sys.stderr.close()
     return exit_code
 
 
-def _failed(options, kind, message):
-    """Report an error, and return the exit code."""
+def _print_error(options, class_name, message):
+    """Print an error, and return the exit code 1."""
     if getattr(options, "json", False):
-        print(canonical({"error": kind, "message": _clean(message)}))
+        print(canonical({"error": class_name, "message": _clean(message)}))
     else:
-        print(f"{kind}: {_clean(message)}", file=sys.stderr)
+        print(f"{class_name}: {_clean(message)}", file=sys.stderr)
     return 1
 
 
@@ -85,15 +85,15 @@ class LocationError(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors show no password of a URL."""
+    """Argument parser whose errors do not show passwords of URLs."""
 
     def error(self, message):
-        """Print usage and message, and exit with 2."""
+        """Print usage and message, and exit with code 2."""
         super().error(without_passwords(message))
 
 
 def _location(text):
-    """Return the path or URL of a ledger."""
+    """Return the path or URL of a ledger; raise LocationError if it is neither."""
     try:
         return check_ledger(text)
     except (TypeError, ValueError) as error:
@@ -101,16 +101,17 @@ def _location(text):
 
 
 def _parser():
+    """Return the parser of the command line. Its options have a function ``run(options)``."""
     parser = _Parser(prog="python -m sklearn_bdp", description="Reusable holdouts.")
     versions = f"sklearn_bdp {__version__}, scikit-learn {sklearn_version}, numpy {np.__version__}"
     parser.add_argument("--version", action="version", version=versions)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    layout = argparse.RawDescriptionHelpFormatter
-    ledger = commands.add_parser(
-        "ledger", help="ledgers of holdouts", epilog=_EPILOG, formatter_class=layout
+    formatter_class = argparse.RawDescriptionHelpFormatter
+    ledger_command = commands.add_parser(
+        "ledger", help="ledgers of holdouts", epilog=_EPILOG, formatter_class=formatter_class
     )
-    actions = ledger.add_subparsers(required=True, metavar="ACTION")
-    for name, run, text in (
+    actions = ledger_command.add_subparsers(required=True, metavar="ACTION")
+    for name, run, help_text in (
         ("list", _list, "ledgers of a folder or of a database"),
         ("show", _show, "state, information spent and the latest released values"),
         ("export", _export, "header and all entries as JSON lines, or the answers as CSV"),
@@ -121,14 +122,14 @@ def _parser():
         ("repair", _repair, "move the head to the last entry if all entries are intact"),
         ("delete", _delete, "delete a ledger and its recorded answers"),
     ):
-        action = actions.add_parser(name, help=text, description=text)
+        action = actions.add_parser(name, help=help_text, description=help_text)
         action.set_defaults(run=run)
         if name == "list":
             action.add_argument("path", help="a folder, or postgresql://user@host/database")
         else:
-            action.add_argument("path", help=f"the ledger: {_LEDGER}")
+            action.add_argument("path", help=f"the ledger: {_LOCATION_HELP}")
         if name in ("copy", "move"):
-            action.add_argument("target", help=f"a place without a ledger: {_LEDGER}")
+            action.add_argument("target", help=f"a place without a ledger: {_LOCATION_HELP}")
         if name == "show":
             action.add_argument("--last", type=int, default=10, help="answers to print")
             action.add_argument("--html", action="store_true", help="print a page of HTML")
@@ -139,22 +140,26 @@ def _parser():
             action.add_argument("--json", action="store_true", help="print JSON")
         if name == "delete":
             action.add_argument("--yes", action="store_true", help="without it nothing is deleted")
-    _add_check(commands, layout)
+    _add_check(commands, formatter_class)
     return parser
 
 
-def _add_check(commands, layout):
-    """Add the command that fails a build because of a released score."""
-    text = "compare the latest released score with a limit or with cross-validation"
+def _add_check(commands, formatter_class):
+    """Add the command ``check``, whose exit code is 3 if a released score does not pass."""
+    help_text = "compare the latest released score with a limit or with cross-validation"
     check = commands.add_parser(
-        "check", help=text, description=text, epilog=_CHECK_EPILOG, formatter_class=layout
+        "check",
+        help=help_text,
+        description=help_text,
+        epilog=_CHECK_EPILOG,
+        formatter_class=formatter_class,
     )
     check.set_defaults(run=_check)
     check.add_argument(
         "path",
         nargs="?",
         default=os.environ.get(LEDGER_VARIABLE),
-        help=f"the ledger: {_LEDGER} (default: the environment variable {LEDGER_VARIABLE})",
+        help=f"the ledger: {_LOCATION_HELP} (default: the environment variable {LEDGER_VARIABLE})",
     )
     check.add_argument("--min", type=float, help="smallest score that passes, in score units")
     check.add_argument(
@@ -172,7 +177,7 @@ def _print_result(options, facts, text):
     print(canonical(facts) if options.json else _clean(text))
 
 
-# -- looking --------------------------------------------------------------------------------------
+# -- actions that read ledgers --------------------------------------------------------------------
 
 
 def _list(options):
@@ -184,176 +189,187 @@ def _list(options):
             raise LocationError(str(error)) from None
     else:
         locations = list_ledgers(options.path)
-    lines = [_summary(location) for location in locations]
+    summaries = [_summarize(location) for location in locations]
     if options.json:
-        print(canonical(lines))
+        print(canonical(summaries))
         return
-    for line in lines:
-        if "error" in line:
-            state = line["error"]
+    for summary in summaries:
+        if "error" in summary:
+            text = summary["error"]
         else:
-            state = f"{line['records']:,} records, {line['answers']:,} answers"
-            state += ", closed" if line["closed"] else ""
-            state += f", moved to {line['moved_to']}" if line["moved_to"] else ""
-        print(_clean(f"{line['ledger']}: {state}"))
+            text = f"{summary['records']:,} records, {summary['answers']:,} answers"
+            text += ", closed" if summary["closed"] else ""
+            text += f", moved to {summary['moved_to']}" if summary["moved_to"] else ""
+        print(_clean(f"{summary['ledger']}: {text}"))
 
 
-def _summary(location):
-    """Return a line of a list of ledgers."""
+def _summarize(location):
+    """Return a dict with the state of a ledger for a list, or with the class of an error."""
     try:
-        with Ledger(location).transaction() as book:
+        with Ledger(location).transaction() as ledger_state:
             return {
                 "ledger": str(location),
-                "records": book.header["settings"]["n"],
-                "format": book.header["format"],
-                "answers": book.last.n_answered,
-                "last_answer": book.last.time,
-                "closed": book.last.closed,
-                "moved_to": book.moved_to(),
+                "records": ledger_state.header["settings"]["n"],
+                "format": ledger_state.header["format"],
+                "answers": ledger_state.totals.n_answered,
+                "last_answer": ledger_state.totals.time,
+                "closed": ledger_state.totals.closed,
+                "moved_to": ledger_state.moved_to(),
             }
     except LedgerError as error:
         return {"ledger": str(location), "error": type(error).__name__}
 
 
-def _facts(book, location):
-    """Return the public state of a ledger by name."""
-    header, last = book.header, book.last
-    settings, parameters = header["settings"], header["parameters"]
-    n, budget = settings["n"], settings["budget"]
+def _facts(ledger_state, location):
+    """Return a dict with the public state of a ledger, by the names of ``show --json``."""
+    header = ledger_state.header
+    totals = ledger_state.totals
+    parameters = header["parameters"]
+    n = header["settings"]["n"]
+    budget = header["settings"]["budget"]
     calibration = Calibration.from_header(header)
-    described = header["described"].removeprefix(f"{n} records ")
+    correlation_text = header["described"].removeprefix(f"{n} records ")
+    spent_nats, _ = information_spent(totals, calibration)
+    next_nats, _ = next_code_length(totals, calibration)
     return {
         "ledger": str(location),
         "records": n,
-        "correlation": described,
+        "correlation": correlation_text,
         "confidence_level": 1.0 - parameters["beta"],
-        "answers": last.n_answered,
-        "batches": last.number,
-        "corrected": last.n_above,
-        "information_spent": information_spent(last, calibration)[0],
-        "next_code_length": next_code_length(last, calibration)[0],
-        "dp_epsilon": last.dp_epsilon,
+        "answers": totals.n_answered,
+        "batches": totals.number,
+        "corrected": totals.n_above,
+        "information_spent": spent_nats,
+        "next_code_length": next_nats,
+        "dp_epsilon": totals.dp_epsilon,
         "budget": budget,
-        "budget_left": None if budget is None else budget - last.n_rounds,
-        "widest_interval": last.widest if last.number else None,
-        "last_answer": last.time or None,
-        "users": _users(book),
-        "closed": last.closed,
-        "moved_to": book.moved_to(),
-        "is_seeded": last.seeded,
+        "budget_left": None if budget is None else budget - totals.n_rounds,
+        "widest_interval": totals.widest if totals.number else None,
+        "last_answer": totals.time or None,
+        "users": _count_batches_by_user(ledger_state),
+        "closed": totals.closed,
+        "moved_to": ledger_state.moved_to(),
+        "is_seeded": totals.seeded,
         "epsilon": parameters["epsilon"],
         "calibration": parameters["calibration"],
         "format": header["format"],
         "made_by": header["made_by"],
         "data": header["data"],
-        "entries": book.head[0],
-        "digest": book.head[1],
+        "entries": ledger_state.head[0],
+        "digest": ledger_state.head[1],
     }
 
 
-def _users(book):
-    """Return numbers of answers by user."""
+def _count_batches_by_user(ledger_state):
+    """Return the number of batches by user."""
     counts: dict[str, int] = {}
-    for record in book.records():
+    for record in ledger_state.records():
         user = record.user or "not recorded"
         counts[user] = counts.get(user, 0) + 1
     return counts
 
 
 def _show(options):
-    """Print the public state, and the latest answers."""
+    """Print the public state and the latest answers of a ledger."""
     location = _location(options.path)
-    with Ledger(location).transaction() as book:
-        facts = _facts(book, location)
-        history = book.history()
+    with Ledger(location).transaction() as ledger_state:
+        facts = _facts(ledger_state, location)
+        history = ledger_state.history()
         if options.html:
-            rows = _spending_over_time(book)
-            print(ledger_page(facts, history, spending=rows, forecast=_forecast(book)))
+            spending = _spending_over_time(ledger_state)
+            forecast = _forecast(ledger_state)
+            print(ledger_page(facts, history, spending=spending, forecast=forecast))
             return
-    latest = history[-options.last :] if options.last > 0 else ()
+    latest_answers = history[-options.last :] if options.last > 0 else ()
     if options.json:
-        answers = [
-            {name: getattr(answer, name) for name in (*AnswerRecord.SHOWN, "source")}
-            for answer in latest
-        ]
+        names = (*AnswerRecord.SHOWN, "source")
+        answers = [{name: getattr(answer, name) for name in names} for answer in latest_answers]
         print(canonical(facts | {"latest": answers}))
         return
-    for label, text in _in_words(facts).items():
+    for label, text in _texts_by_label(facts).items():
         print(f"{label + ':':<24}{_clean(text)}")
-    if latest:
+    if latest_answers:
         names = "batch", "value", "lower", "upper", "from", "time", "user", "metric", "model or key"
-        print(f"\nLatest answers:\n{_ROW.format(*names)}")
-    for answer in latest:
+        print(f"\nLatest answers:\n{_ROW_FORMAT.format(*names)}")
+    for answer in latest_answers:
         numbers = [f"{number:.4g}" for number in (answer.value, answer.lower, answer.upper)]
-        texts = answer.user or "-", answer.metric or "-", answer.model or answer.key or "-"
-        words = map(_clean, texts)
-        print(_ROW.format(answer.batch, *numbers, answer.source, answer.time[:16], *words))
+        texts = [answer.user or "-", answer.metric or "-", answer.model or answer.key or "-"]
+        clean_texts = map(_clean, texts)
+        print(
+            _ROW_FORMAT.format(
+                answer.batch, *numbers, answer.source, answer.time[:16], *clean_texts
+            )
+        )
 
 
-def _in_words(facts):
-    """Return labels and texts of the public state."""
-    level = facts["dp_epsilon"]
-    users = ", ".join(f"{user} ({count:,})" for user, count in facts["users"].items())
-    words = {
+def _texts_by_label(facts):
+    """Return the texts that ``show`` prints about the public state, by label."""
+    dp_epsilon = facts["dp_epsilon"]
+    users_text = ", ".join(f"{user} ({count:,})" for user, count in facts["users"].items())
+    texts = {
         "ledger of": f"{facts['records']:,} records, {facts['correlation']}",
         "confidence": f"at least {100 * facts['confidence_level']:g}% for all intervals together",
         "answers": f"{facts['answers']:,}, batches: {facts['batches']:,}, corrected by the "
         f"holdout: {facts['corrected']:,}",
         "information spent": f"{facts['information_spent']:.4g} nats, revealed by the answers",
         "next query": f"code length {facts['next_code_length']:.4g} nats",
-        "DP level spent": "no finite level" if level is None else f"{level:.4g}",
+        "DP level spent": "no finite level" if dp_epsilon is None else f"{dp_epsilon:.4g}",
         "settings": f"epsilon {facts['epsilon']}, {facts['calibration']}",
         "made by": f"{facts['made_by']}, format {facts['format']}",
         "data": facts["data"],
         "chain": f"intact, ends in {facts['digest']}",
     }
     if facts["closed"]:
-        words["closed"] = f"by the final report of {facts['last_answer']}; no new queries"
+        texts["closed"] = f"by the final report of {facts['last_answer']}; no new queries"
     if facts["moved_to"]:
-        words["moved"] = f"to {facts['moved_to']}; no new queries here"
+        texts["moved"] = f"to {facts['moved_to']}; no new queries here"
     if facts["budget"] is not None:
-        words["budget left"] = f"{facts['budget_left']:,} of {facts['budget']:,}"
+        texts["budget left"] = f"{facts['budget_left']:,} of {facts['budget']:,}"
     if facts["batches"]:
-        words["widest interval"] = f"±{facts['widest_interval']:.4g} of the range"
-        words["last answer"] = facts["last_answer"]
-        words["batches by user"] = users
+        texts["widest interval"] = f"±{facts['widest_interval']:.4g} of the range"
+        texts["last answer"] = facts["last_answer"]
+        texts["batches by user"] = users_text
     if facts["is_seeded"]:
-        words["WARNING"] = "noise from a fixed random_state: for tests only"
-    return words
+        texts["WARNING"] = "noise from a fixed random_state: for tests only"
+    return texts
 
 
-def _spending_over_time(book):
-    """Return ``(time, spent, user)`` of each batch: failure probability spent up to then."""
-    settings = Calibration.from_header(book.header)
-    spent, rows = 0.0, []
-    for record in book.records():
-        spent += settings.sampling_failure * record.spending.get("weight", 0.0)
-        rows.append((record.totals.time, spent, record.user))
-    return rows
+def _spending_over_time(ledger_state):
+    """Return time, failure probability spent so far, and user of each batch."""
+    settings = Calibration.from_header(ledger_state.header)
+    spent_probability = 0.0
+    spending = []
+    for record in ledger_state.records():
+        spent_probability += settings.sampling_failure * record.spending.get("weight", 0.0)
+        spending.append((record.totals.time, spent_probability, record.user))
+    return spending
 
 
-def _forecast(book):
-    """Return ``(label, half-width)``: sampling errors of later queries, for scores near 1/2.
+def _forecast(ledger_state):
+    """Return labels and half-widths in units of [0, 1] of later queries, for scores near 1/2.
 
-    From the header alone: Hoeffding's bound for the effective number of records, without noise.
+    They follow from Hoeffding's bound for the effective number of records, without noise.
     """
-    last, settings = book.last, Calibration.from_header(book.header)
-    if last.closed:
+    totals = ledger_state.totals
+    settings = Calibration.from_header(ledger_state.header)
+    if totals.closed:
         return []
 
     def half_width(length):
-        log_failure = length + math.log(2.0 / settings.sampling_failure)
-        return min(1.0, math.sqrt(log_failure / (2.0 * settings.n_effective)))
+        """Return the half-width for a code length in nats."""
+        log_inverse_alpha = length + math.log(2.0 / settings.sampling_failure)
+        return min(1.0, math.sqrt(log_inverse_alpha / (2.0 * settings.n_effective)))
 
     def length_after(n_batches):
+        """Return the code length of a query after so many more batches, in nats."""
         return code_length(
-            released=last.released,
-            batch_index=last.number + 1 + n_batches,
+            released=totals.released,
+            batch_index=totals.number + 1 + n_batches,
             spending=settings.spending,
         )
 
     report_length = final_code_length(
-        released=last.released, n_batches=last.number, spending=settings.spending
+        released=totals.released, n_batches=totals.number, spending=settings.spending
     )
     return [
         ("the next query", half_width(length_after(0))),
@@ -364,27 +380,29 @@ def _forecast(book):
 
 
 def _verify(options):
-    """Check every entry."""
+    """Check every entry, and print the digest of the last one."""
     location = _location(options.path)
-    book = Ledger(location).verify()
-    facts = {"ledger": str(location), "batches": book.last.number, "digest": book.head[1]}
-    text = f"{location}: intact, batches: {book.last.number:,}, chain ends in {book.head[1]}"
-    _print_result(options, facts | {"intact": True}, text)
+    ledger_state = Ledger(location).verify()
+    n_batches = ledger_state.totals.number
+    last_digest = ledger_state.head[1]
+    facts = {"ledger": str(location), "batches": n_batches, "digest": last_digest, "intact": True}
+    text = f"{location}: intact, batches: {n_batches:,}, chain ends in {last_digest}"
+    _print_result(options, facts, text)
 
 
 def _export(options):
-    """Write the answers as CSV, or header and all entries (without sealed states) as JSON lines."""
+    """Print the answers as CSV, or header and all entries (without secrets) as JSON lines."""
     ledger = Ledger(_location(options.path))
-    with ledger.transaction() as book:
+    with ledger.transaction() as ledger_state:
         if options.format == "csv":
             writer = csv.writer(sys.stdout, lineterminator="\n")
             names = (*AnswerRecord.SHOWN, "source")
             writer.writerow(names)
-            for answer in book.history():
+            for answer in ledger_state.history():
                 writer.writerow([_spreadsheet_value(getattr(answer, name)) for name in names])
             return
-        print(canonical({"header": book.header}))
-        for row in book.rows():
+        print(canonical({"header": ledger_state.header}))
+        for row in ledger_state.rows():
             line = {
                 "commitment": row.commitment,
                 "digest": row.digest,
@@ -396,13 +414,16 @@ def _export(options):
 
 
 def _spreadsheet_value(value):
-    """Return a value for a spreadsheet: text that would be read as a formula gets an apostrophe."""
+    """Return a value for a CSV file; None is empty.
+
+    A text that a spreadsheet would read as a formula gets an apostrophe.
+    """
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{value}"
     return "" if value is None else value
 
 
-# -- checking -------------------------------------------------------------------------------------
+# -- the command that checks a score --------------------------------------------------------------
 
 
 def _check(options):
@@ -413,8 +434,8 @@ def _check(options):
         raise LocationError("Nothing to check: pass --min SCORE, --against cv, or both.")
     if options.min is not None and not math.isfinite(options.min):
         raise LocationError(f"--min must be a finite number, got {options.min}.")
-    with Ledger(_location(options.path)).transaction() as book:
-        answer = _latest_best(book.history(), options.metric, options.model)
+    with Ledger(_location(options.path)).transaction() as ledger_state:
+        answer = _latest_best(ledger_state.history(), options.metric, options.model)
     if answer is None:
         _print_result(options, {"passed": False, "score": None}, "FAILED: no score was released.")
         return 3
@@ -436,21 +457,27 @@ def _check(options):
 
 
 def _latest_best(history, metric, model):
-    """Return the answer with the best score in the latest batch that has the metric and model."""
-    answers = [
+    """Return the answer with the highest score in the latest batch with a metric and a model.
+
+    ``metric``: name, or None for that of the first answer of the batch. ``model``: part of the
+    model's name or query key, or None for all models. Without such an answer the result is None.
+    """
+    matching_answers = [
         answer
         for answer in history
         if (metric is None or answer.metric == metric)
         and (model is None or model in (answer.model or answer.key or ""))
     ]
-    if not answers:
+    if not matching_answers:
         return None
-    batch = [answer for answer in answers if answer.batch == answers[-1].batch]
-    ranking = [answer for answer in batch if answer.metric == batch[0].metric]
-    return max(ranking, key=lambda answer: answer.value)
+    latest_batch = matching_answers[-1].batch
+    batch_answers = [answer for answer in matching_answers if answer.batch == latest_batch]
+    first_metric = batch_answers[0].metric
+    metric_answers = [answer for answer in batch_answers if answer.metric == first_metric]
+    return max(metric_answers, key=lambda answer: answer.value)
 
 
-# -- changing -------------------------------------------------------------------------------------
+# -- actions that change ledgers ------------------------------------------------------------------
 
 
 def _copy(options):
@@ -477,13 +504,13 @@ def _move(options):
 def _upgrade(options):
     """Upgrade a ledger."""
     location = _location(options.path)
-    kept = upgrade_ledger(location)
-    facts = {"ledger": str(location), "older": kept}
-    _print_result(options, facts, f"{location}: upgraded. The older ledger is {kept}.")
+    older_location = upgrade_ledger(location)
+    facts = {"ledger": str(location), "older": older_location}
+    _print_result(options, facts, f"{location}: upgraded. The older ledger is {older_location}.")
 
 
 def _repair(options):
-    """Repair the head of a ledger."""
+    """Set the stored head of a ledger to its last entry."""
     location = _location(options.path)
     head = repair_ledger(location)
     facts = {"ledger": str(location), "repaired": head is not None}
@@ -492,7 +519,7 @@ def _repair(options):
 
 
 def _delete(options):
-    """Delete a ledger."""
+    """Delete a ledger, if the option ``--yes`` is set."""
     location = _location(options.path)
     if not options.yes:
         raise LocationError(
@@ -504,8 +531,8 @@ def _delete(options):
 
 
 def _clean(text):
-    """Return text without passwords and control characters, which could drive the terminal."""
+    """Return text without passwords and control characters, which a terminal would execute."""
     return "".join(
-        each if each.isprintable() else "\N{REPLACEMENT CHARACTER}"
-        for each in without_passwords(text)
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for character in without_passwords(text)
     )

@@ -1,4 +1,4 @@
-"""A ledger as a page of HTML: one file without scripts and without anything from elsewhere."""
+"""HTML page about a ledger: one file without scripts and without links to other files."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ def ledger_page(
     spending: Sequence[tuple[str, float, str]],
     forecast: Sequence[tuple[str, float]],
 ) -> str:
-    """Return a page about a ledger.
+    """Return an HTML page about a ledger.
 
     Parameters
     ----------
     facts : dict
-        Public state by name.
+        Public state by the names of ``show --json``.
     history : sequence of AnswerRecord
         All answers.
     spending : sequence of (str, float, str)
-        Time of each batch, failure probability spent up to then, and user.
+        For each batch: time, failure probability spent so far, and user.
     forecast : sequence of (str, float)
-        Sampling errors of later queries in words and as half-widths.
+        For some later queries: description, and half-width in units of [0, 1].
 
     Returns
     -------
     str
-        A document of HTML.
+        The HTML document.
     """
     title = f"Ledger of {facts['records']:,} records"
-    state = [
+    state_rows = [
         ("ledger", facts["ledger"]),
         ("records", f"{facts['records']:,}, {facts['correlation']}"),
         ("confidence", f"at least {100 * facts['confidence_level']:g}% for all intervals together"),
@@ -60,17 +60,18 @@ def ledger_page(
         ("digest of the last entry", facts["digest"]),
     ]
     if facts["moved_to"]:
-        state.append(("moved to", facts["moved_to"]))
-    users = [(user, f"{count:,}") for user, count in facts["users"].items()]
-    widths = [(label, f"±{half_width:.3g} of the range") for label, half_width in forecast]
+        state_rows.append(("moved to", facts["moved_to"]))
+    user_rows = [(user, f"{count:,}") for user, count in facts["users"].items()]
+    forecast_rows = [(label, f"±{half_width:.3g} of the range") for label, half_width in forecast]
+    answer_rows = [_answer_values(answer) for answer in history]
     sections = [
-        ("State", _table(("", ""), state)),
+        ("State", _table(("", ""), state_rows)),
         ("Failure probability spent", _chart(spending, 1.0 - facts["confidence_level"])),
-        ("Sampling error of later queries", _table(("query", "half-width"), widths)),
-        ("Who asked", _table(("user", "batches"), users)),
-        ("Answers", _table(_COLUMNS, [_cells(answer) for answer in history])),
+        ("Sampling error of later queries", _table(("query", "half-width"), forecast_rows)),
+        ("Who asked", _table(("user", "batches"), user_rows)),
+        ("Answers", _table(_COLUMNS, answer_rows)),
     ]
-    body = "".join(f"<h2>{html.escape(name)}</h2>\n{content}\n" for name, content in sections)
+    body = "".join(f"<h2>{html.escape(heading)}</h2>\n{content}\n" for heading, content in sections)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -79,58 +80,62 @@ def ledger_page(
     )
 
 
-def _cells(answer):
-    """Return the cells of an answer."""
+def _answer_values(answer):
+    """Return the values of an answer in the columns of the table, floats as text."""
     values = [getattr(answer, name) for name in _COLUMNS]
     return [f"{value:.4g}" if isinstance(value, float) else value for value in values]
 
 
-def _table(names, rows):
-    """Return a table, or a sentence if it would be empty."""
+def _table(column_names, rows):
+    """Return an HTML table, or a sentence without rows. Without column names it has no head."""
     if not rows:
         return "<p>None.</p>"
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-    lines = [f"<thead><tr>{head}</tr></thead>"] if any(names) else []
-    lines += [
-        "<tr>"
-        + "".join(_cell(name, value) for name, value in zip(names, row, strict=True))
-        + "</tr>"
-        for row in rows
-    ]
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in column_names)
+    lines = [f"<thead><tr>{head}</tr></thead>"] if any(column_names) else []
+    for row in rows:
+        cells = [_cell(name, value) for name, value in zip(column_names, row, strict=True)]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
     return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
 
 
-def _cell(name, value):
+def _cell(column_name, value):
+    """Return a cell of an HTML table."""
     text = html.escape("-" if value is None or value == "" else str(value))
-    is_number = name in ("batch", "value", "lower", "upper", "batches", "half-width")
+    is_number = column_name in ("batch", "value", "lower", "upper", "batches", "half-width")
     return f'<td class="number">{text}</td>' if is_number else f"<td>{text}</td>"
 
 
-def _chart(spending, total):
-    """Return a step curve: failure probability spent after each batch."""
+def _chart(spending, total_probability):
+    """Return a step curve as SVG: failure probability spent after each batch.
+
+    ``total_probability``: failure probability of all intervals.
+    """
     if not spending:
         return "<p>None.</p>"
-    largest = max(spent for _, spent, _ in spending) or 1.0
-    width, height = _WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN
-    step = width / len(spending)
-    points = [f"{_MARGIN},{_MARGIN + height}"]
-    level = _MARGIN + height
-    for number, (_, spent, _) in enumerate(spending):
-        left = _MARGIN + number * step
-        points.append(f"{left:.1f},{level:.1f}")
-        level = _MARGIN + height * (1.0 - spent / largest)
-        points.append(f"{left:.1f},{level:.1f}")
-    points.append(f"{_MARGIN + width:.1f},{level:.1f}")
-    first, last = (html.escape(spending[end][0][:16]) for end in (0, -1))
+    max_spent = max(spent for _, spent, _ in spending) or 1.0
+    # Size of the plotted area, and coordinates in pixels from the upper left corner.
+    width = _WIDTH - 2 * _MARGIN
+    height = _HEIGHT - 2 * _MARGIN
     bottom = _MARGIN + height
+    step = width / len(spending)
+    points = [f"{_MARGIN},{bottom}"]
+    y = bottom
+    for batch_index, (_, spent, _) in enumerate(spending):
+        x = _MARGIN + batch_index * step
+        points.append(f"{x:.1f},{y:.1f}")
+        y = _MARGIN + height * (1.0 - spent / max_spent)
+        points.append(f"{x:.1f},{y:.1f}")
+    points.append(f"{_MARGIN + width:.1f},{y:.1f}")
+    first_time, last_time = (html.escape(spending[index][0][:16]) for index in (0, -1))
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
         'aria-label="Failure probability spent after each batch">'
         f'<polyline fill="none" stroke="#1f77b4" stroke-width="2" points="{" ".join(points)}"/>'
         f'<path d="M{_MARGIN} {_MARGIN}V{bottom}H{_MARGIN + width}" fill="none" stroke="#888"/>'
-        f'<text x="{_MARGIN}" y="{_MARGIN - 8}" font-size="12" fill="currentColor">{largest:.3g} '
-        f"of {total:.3g} for all intervals</text>"
-        f'<text x="{_MARGIN}" y="{bottom + 18}" font-size="12" fill="currentColor">{first}</text>'
+        f'<text x="{_MARGIN}" y="{_MARGIN - 8}" font-size="12" fill="currentColor">'
+        f"{max_spent:.3g} of {total_probability:.3g} for all intervals</text>"
+        f'<text x="{_MARGIN}" y="{bottom + 18}" font-size="12" fill="currentColor">'
+        f"{first_time}</text>"
         f'<text x="{_MARGIN + width}" y="{bottom + 18}" font-size="12" text-anchor="end" '
-        f'fill="currentColor">{last}</text></svg>'
+        f'fill="currentColor">{last_time}</text></svg>'
     )

@@ -2,11 +2,11 @@
 
 from sklearn_bdp.evaluation.candidates import (
     Candidate,
-    Experiment,
+    FitTask,
+    HoldoutFitJob,
     ModelStore,
     PrefixMemory,
-    Task,
-    WholeJob,
+    SearchSetup,
 )
 from sklearn_bdp.evaluation.fit_data import FitData
 from sklearn_bdp.evaluation.fits import FinishedFits, FoldScores

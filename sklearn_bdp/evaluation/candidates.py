@@ -1,8 +1,8 @@
 """Fit candidates on the training set, cross-validate them and query the holdout.
 
-Workers fit and predict; only the coordinating process runs the mechanism. The per-record scores
-that workers return go straight to the holdout and nowhere else. Recorded answers are free, and new
-queries are one batch.
+Workers fit models and score them; only the main process queries the holdout. The raw holdout
+scores that workers return are passed to the holdout and to nothing else. Recorded answers are
+free, and all new queries are one batch.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ from sklearn_bdp.utils.hashing import (
     recipe_key,
 )
 from sklearn_bdp.utils.sklearn_compat import (
-    Nobody,
+    NullCallbackContext,
     check_method_params,
     num_samples,
     report_failures,
@@ -57,11 +57,11 @@ from sklearn_bdp.utils.sklearn_compat import (
 )
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
-#: Errors that interrupt a search: by the user or a dead worker. Finished fits are kept.
+#: Errors that interrupt a search: by the user or by a worker that died. Finished fits are kept.
 INTERRUPTIONS = (KeyboardInterrupt, BrokenExecutor)
-_EVERY = 60.0  # seconds between two messages about remaining fits
-#: Calls per worker, so that workers finish at about the same time.
-_CALLS = 16
+_MESSAGE_INTERVAL = 60.0  # seconds between two messages about remaining fits
+#: Number of chunks of fits per worker. With several, workers finish at about the same time.
+_CHUNKS_PER_WORKER = 16
 
 
 def targets(X, y):
@@ -70,72 +70,74 @@ def targets(X, y):
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """Everything that stays the same from candidate to candidate."""
+class SearchSetup:
+    """Data and settings that all candidates of a search or selector share."""
 
     estimator: object  # cloned for each fit
     X: object = field(repr=False)  # training records
-    y: object = field(repr=False)
-    X_holdout: object = field(repr=False)
-    y_holdout: object = field(repr=False)
-    metric: object
+    y: object = field(repr=False)  # targets of the training records
+    X_holdout: object = field(repr=False)  # holdout records
+    y_holdout: object = field(repr=False)  # targets of the holdout records
+    metric: object  # metric that ranks the candidates
     fit_params: dict = field(repr=False)  # passed to ``fit``, for all training records
     error_score: object = math.nan  # "raise", or a number for a failed fit
-    folds: Any = field(default=(), repr=False)  # inner cross-validation
+    #: Pairs of training and test positions in the training set, for cross-validation.
+    folds: Any = field(default=(), repr=False)
     n_effective: float = math.nan  # effective number of training records
-    #: Secondary metrics to verify for each candidate; they do not rank candidates.
+    #: Secondary metrics by name, which are verified for each candidate and do not rank.
     secondary: dict = field(default_factory=dict)
-    dates: Any = field(default=None, repr=False)  # of training records in time order
-    #: Sampling units of the test records of all folds, in order, and the reason if unknown.
+    dates: Any = field(default=None, repr=False)  # date number of each training record, or None
+    #: Code of the sampling unit of each test record, in the order of the folds, or None, and the
+    #: reason if there are none. See :func:`~sklearn_bdp.evaluation.fits.tested_units`.
     tested_units: tuple[Any, str] = field(default=(None, ""), repr=False)
 
     @classmethod
-    def of(cls, owner, division, **settings):
-        """Return the settings that all candidates of a search or selector share."""
+    def from_split(cls, meta_estimator, holdout_split, **settings):
+        """Return the setup of a search or selector; ``settings``: the other fields."""
         return cls(
-            clone(owner.estimator),
-            X=division.X,
-            y=division.y,
-            X_holdout=division.X_holdout,
-            y_holdout=division.y_holdout,
-            error_score=owner.error_score,
-            dates=division.time_ordered_dates(),
+            clone(meta_estimator.estimator),
+            X=holdout_split.X,
+            y=holdout_split.y,
+            X_holdout=holdout_split.X_holdout,
+            y_holdout=holdout_split.y_holdout,
+            error_score=meta_estimator.error_score,
+            dates=holdout_split.time_ordered_dates(),
             **settings,
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Parameters of the estimator and the columns it is fitted on."""
+    """Parameters of the estimator and the columns of ``X`` it is fitted on."""
 
     params: dict = field(default_factory=dict)  # set on a clone of the estimator
-    columns: tuple | None = None  # ``None``: all; an empty tuple: a constant prediction
+    columns: tuple | None = None  # positions; None: all; an empty tuple: a constant prediction
 
     @property
-    def words(self):
-        """Description of the candidate for the ledger."""
+    def description(self):
+        """Text about the candidate for the ledger, or None for the estimator as it is."""
         if self.columns is not None:
             return f"{len(self.columns)} columns"
         return ", ".join(f"{name}={value!r:.40}" for name, value in self.params.items()) or None
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Scores, times and errors that a worker returns for a candidate."""
+class FitResult:
+    """Result that a worker returns for a candidate: model, raw holdout scores, time and error."""
 
-    #: Scores on the holdout: for the mechanism only.
+    #: Raw holdout scores, which are passed to the holdout only.
     evaluation: object = field(default=None, repr=False)
-    key: str | None = None  # digest of the fitted model, if requested
+    key: str | None = None  # query key from the fitted model, if it was requested
     model: object = field(default=None, repr=False)  # fitted on the training set
     fit_time: float = math.nan  # seconds
     error: str = ""  # traceback of a failed fit, else empty
-    #: Outcomes by the secondary metrics that can score the model.
+    #: Results with key and holdout scores, by name of the secondary metrics that can score it.
     secondary: dict = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
-class NoAnswer:
-    """Placeholder for the answer to a query that was not verified."""
+class MissingAnswer:
+    """Placeholder for the answer to a query that was not sent to the holdout."""
 
     source: str = "unanswered"
     interval: str = "none"
@@ -145,117 +147,135 @@ class NoAnswer:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
-    """One fit."""
+class FitTask:
+    """One fit of a candidate: on the training set, or on the training records of a fold."""
 
     row: int  # row of the candidate in ``cv_results_``
     candidate: Candidate = field(repr=False)
-    keyed: bool = False  # whether the key comes from the fitted model
+    needs_model_key: bool = False  # whether the query key must come from the fitted model
     fit_key: str | None = None  # identifies a fit on a fold after an interruption
-    progress: tuple = (0, 0)  # row among the candidates of this round, for messages
-    context: object = field(default=None, repr=False)  # of scikit-learn's callbacks
+    #: Index of the candidate among those of this round, and their number, for messages.
+    candidate_progress: tuple = (0, 0)
+    context: object = field(default=None, repr=False)  # callback context of scikit-learn
 
 
 @dataclass(frozen=True, eq=False)
-class WholeJob:
-    """Fit on the whole training set and score each holdout record."""
+class HoldoutFitJob:
+    """Fits of candidates on the whole training set, with scores of each holdout record."""
 
-    setting: Experiment = field(repr=False)
+    setup: SearchSetup = field(repr=False)
     caller: object = field(default=None, repr=False)  # the search, for callbacks
 
     def run(self, task, memory=None):
-        """Return the :class:`Outcome` of one candidate.
+        """Return the :class:`FitResult` of the candidate of a :class:`FitTask`.
 
-        ``memory``: fitted pipeline steps that the candidates of a worker share.
+        ``memory``: :class:`PrefixMemory` that the candidates of a worker share.
         """
-        setting = self.setting
-        start = time.perf_counter()
-        context = task.context or Nobody()  # callbacks are shown no data
+        setup = self.setup
+        start_time = time.perf_counter()
+        context = task.context or NullCallbackContext()  # callbacks get no data
         context.call_on_fit_task_begin(estimator=self.caller)
         try:
-            model = fit_candidate(setting, task.candidate, memory)
+            model = fit_candidate(setup, task.candidate, memory)
         except Exception as error:
-            if setting.error_score == "raise":
-                if not hasattr(error, "__notes__"):  # the frames do not survive, their text does
+            if setup.error_score == "raise":
+                if not hasattr(error, "__notes__"):  # its frames are stripped, this text is not
                     error.add_note(traceback.format_exc())
                 raise
-            return Outcome(fit_time=time.perf_counter() - start, error=traceback.format_exc())
+            fit_time = time.perf_counter() - start_time
+            return FitResult(fit_time=fit_time, error=traceback.format_exc())
         finally:
             context.call_on_fit_task_end(estimator=self.caller)
-        fit_time = time.perf_counter() - start
+        fit_time = time.perf_counter() - start_time
         memory = memory or PrefixMemory()
-        keys = self._keys(model, task, memory) if task.keyed else {}
-        outcomes = self._evaluations(model, task.candidate.columns, keys, memory)
-        return replace(outcomes.pop(None), secondary=outcomes, model=model, fit_time=fit_time)
+        keys = self._query_keys(model, task, memory) if task.needs_model_key else {}
+        results = self._evaluate(model, task.candidate.columns, keys, memory)
+        ranking_result = results.pop(None)
+        return replace(ranking_result, secondary=results, model=model, fit_time=fit_time)
 
     def _metrics(self):
-        """Return the metrics by name; None is the name of the metric that ranks."""
-        return {None: self.setting.metric, **self.setting.secondary}
+        """Return the metrics by name; the metric that ranks has the name None."""
+        return {None: self.setup.metric, **self.setup.secondary}
 
-    def _keys(self, model, task, memory):
-        """Return the keys of a fitted model by name of the metric.
+    def _query_keys(self, model, task, memory):
+        """Return the query keys of a fitted model by name of the metric.
 
-        They are computed before the model sees the holdout, so that nothing of it gets into a key.
+        They are computed before the model scores the holdout, so no key depends on the holdout.
         """
         columns = task.candidate.columns
-        X = columns_of(self.setting.X, columns)
-        digest = ModelDigest(model, predictor=memory.sharing(model, X, "training"))
+        X = select_columns(self.setup.X, columns)
+        digest = ModelDigest(model, predictor=memory.cached_predictor(model, X, "training"))
         return {
             name: digest.key(metric, X, columns=columns) for name, metric in self._metrics().items()
         }
 
-    def _evaluations(self, model, columns, keys, memory):
-        """Return an :class:`Outcome` with the scores on the holdout by name of the metric."""
-        X_holdout = columns_of(self.setting.X_holdout, columns)
-        outcomes = {}
+    def _evaluate(self, model, columns, keys, memory):
+        """Return a :class:`FitResult` with raw holdout scores and query key, by metric name."""
+        X_holdout = select_columns(self.setup.X_holdout, columns)
+        results = {}
         for name, metric in self._metrics().items():
             try:
-                shared = memory.sharing(model, X_holdout, "holdout", metric=metric)
-                evaluation = metric.evaluate(shared, X_holdout, self.setting.y_holdout)
-                outcomes[name] = Outcome(evaluation, keys.get(name))
+                predictor = memory.cached_predictor(model, X_holdout, "holdout", metric=metric)
+                evaluation = metric.evaluate(predictor, X_holdout, self.setup.y_holdout)
+                results[name] = FitResult(evaluation, keys.get(name))
             except ScoreContractError:
                 raise
             except Exception:  # a secondary metric that cannot score this model
                 if name is None:
                     raise
-        return outcomes
+        return results
 
 
-def fit_candidate(setting, candidate, memory=None):
-    """Return the estimator with a candidate's parameters, fitted on the training set."""
-    # An estimator may change its data in place, so that each candidate gets a copy.
-    X = copy_data(columns_of(setting.X, candidate.columns))
-    y = copy_data(setting.y)
-    params = check_method_params(X, setting.fit_params)
-    return fit_clone(setting, candidate, X, y, params, memory)
+def fit_candidate(setup, candidate, memory=None):
+    """Return the model of a candidate, fitted on the training set."""
+    # Estimators may change their data in place, so each candidate gets a copy.
+    X = copy_data(select_columns(setup.X, candidate.columns))
+    y = copy_data(setup.y)
+    params = check_method_params(X, setup.fit_params)
+    return fit_clone(setup, candidate, X, y, params, memory)
 
 
-def fit_clone(setting, candidate, X, y, fit_params, memory=None):
-    """Fit a clone on some records; without columns, the constant that suits the metric."""
+def fit_clone(setup, candidate, X, y, fit_params, memory=None):
+    """Return the model of a candidate, fitted on some training records.
+
+    Without columns, the model is a constant prediction that suits the metric. ``memory``:
+    :class:`PrefixMemory` for fits on the whole training set, or None.
+    """
     if candidate.columns == ():
-        if is_classifier(setting.estimator):
+        if is_classifier(setup.estimator):
             return DummyClassifier(strategy="prior").fit(X, y)
-        strategy = "median" if "absolute" in setting.metric.name else "mean"
+        strategy = "median" if "absolute" in setup.metric.name else "mean"
         return DummyRegressor(strategy=strategy).fit(X, y)
-    estimator = clone(setting.estimator).set_params(**clone(candidate.params, safe=False))
-    shared_steps = contextlib.nullcontext() if memory is None else memory.lent(estimator, "whole")
-    with shared_steps:
-        estimator.fit(X, **fit_params) if y is None else estimator.fit(X, y, **fit_params)
+    estimator = clone(setup.estimator).set_params(**clone(candidate.params, safe=False))
+    cache_context = contextlib.nullcontext()
+    if memory is not None:
+        cache_context = memory.attach(estimator, "training set")
+    with cache_context:
+        if y is None:
+            estimator.fit(X, **fit_params)
+        else:
+            estimator.fit(X, y, **fit_params)
     return estimator
 
 
-def fit_fold(setting, candidate, X, fold):
-    """Return a model of the training rows of a fold, with the records and targets that test it."""
+def fit_fold(setup, candidate, X, fold):
+    """Return the model fitted on the training records of a fold, and its test records and targets.
+
+    ``X``: the candidate's columns of all training records. ``fold``: training and test positions.
+    """
     train, test = fold
-    params = check_method_params(setting.X, setting.fit_params, indices=train)
+    params = check_method_params(setup.X, setup.fit_params, indices=train)
     X_train = safe_indexing(X, train)
-    y_train = safe_indexing(setting.y, train)
-    model = fit_clone(setting, candidate, X_train, y_train, params)
-    return model, safe_indexing(X, test), safe_indexing(setting.y, test)
+    y_train = safe_indexing(setup.y, train)
+    model = fit_clone(setup, candidate, X_train, y_train, params)
+    return model, safe_indexing(X, test), safe_indexing(setup.y, test)
 
 
-def columns_of(X, columns):
-    """Return some columns of ``X``, all for ``None``; a column of zeros for none."""
+def select_columns(X, columns):
+    """Return the columns of ``X`` at some positions.
+
+    None selects all columns. An empty tuple returns one column of zeros.
+    """
     if columns is None:
         return X
     if not columns:
@@ -263,18 +283,19 @@ def columns_of(X, columns):
     return safe_indexing(X, np.asarray(columns), axis=1)
 
 
-def cross_validated(setting, candidate):
-    """Return out-of-fold scores and the effect of clipping.
+def cross_validate_candidate(setup, candidate):
+    """Return out-of-fold scores of a candidate in [0, 1], and the effect of clipping on them.
 
-    One score per training record, or one per fold if the metric is not a mean over records.
+    There is one score per training record, or one per fold if the metric is not a mean over
+    records. The effect of clipping is None if the metric does not clip.
     """
-    metric = setting.metric
-    X = columns_of(setting.X, candidate.columns)
-    n_scores = num_samples(X) if metric.is_mean else len(setting.folds)
+    metric = setup.metric
+    X = select_columns(setup.X, candidate.columns)
+    n_scores = num_samples(X) if metric.is_mean else len(setup.folds)
     scores = np.full(n_scores, np.nan, np.float32)
     clipping = None
-    for fold_index, fold in enumerate(setting.folds):
-        model, X_test, y_test = fit_fold(setting, candidate, X, fold)
+    for fold_index, fold in enumerate(setup.folds):
+        model, X_test, y_test = fit_fold(setup, candidate, X, fold)
         metric.check_training(model, X_test, y_test)
         evaluation = metric.evaluate(model, X_test, y_test)
         if metric.is_mean:
@@ -285,44 +306,53 @@ def cross_validated(setting, candidate):
         fold_clipping = metric.clipping(model, X_test, y_test, evaluation.per_record)
         if fold_clipping is not None:
             clipping = fold_clipping + clipping
-        del model  # before the next one is fitted
+        del model  # frees memory before the next fit
     return scores, clipping
 
 
-#: Bytes of transformed records that one worker keeps.
-BOUND = 2**28
-_PREDICTIONS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
+#: Largest number of bytes of transformed records in the cache of one worker.
+MAX_CACHE_BYTES = 2**28
+_PREDICTION_METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
 
 class PrefixMemory:
-    """Cache for the ``memory`` of a pipeline, for one worker and one part of the data at a time.
+    """Cache of the fitted first steps of pipelines, used as the ``memory`` of a pipeline.
 
-    A step is identified by its parameters and by those of the steps before it. The cache returns
-    copies of transformed records, so that later steps may work in place. Steps that draw random
-    numbers without a seed, and steps that cannot be digested, are refitted for each candidate.
+    Candidates that share their first steps fit them once. A step is identified by its parameters
+    and by those of the steps before it. The cache is for one worker and one data set at a time. It
+    returns copies of transformed records, so that later steps may work in place. Steps that draw
+    random numbers without a seed, and steps that cannot be digested, are refitted for each
+    candidate.
     """
 
-    location = "memory"  # pipelines clone their transformers before they ask a memory
+    location = "memory"  # a memory with a location makes pipelines clone their transformers
 
-    def __init__(self, bound=BOUND):
-        self.bound = bound
-        self._part = None
-        self._place = None  # names of the steps fitted so far; None: they cannot be shared
-        self._kept = OrderedDict()  # transformed records and fitted step, by names of the steps
-        self._bytes = 0
+    def __init__(self, max_bytes=MAX_CACHE_BYTES):
+        self.max_bytes = max_bytes
+        self._fit_data_name = None  # name of the records that the cached steps were fitted on
+        #: Digests of the steps of the current pipeline that were fitted so far. None: they cannot
+        #: be shared.
+        self._step_digests = None
+        #: Transformed records and fitted step, by digests of the steps; least recently used first.
+        self._cache = OrderedDict()
+        self._n_bytes = 0  # of the transformed records in the cache
 
     @contextlib.contextmanager
-    def lent(self, estimator, part):
-        """Serve a pipeline without a memory of its own while it is fitted on ``part``."""
-        self._place = None
+    def attach(self, estimator, fit_data_name):
+        """Set this cache as the memory of a pipeline inside a block in which it is fitted.
+
+        Other estimators, and pipelines with a memory of their own, are left unchanged.
+        ``fit_data_name``: name of the records that the pipeline is fitted on.
+        """
+        self._step_digests = None
         if type(estimator) is not Pipeline or estimator.memory is not None:
             yield
             return
-        if part != self._part:
-            self._part = part
-            self._bytes = 0
-            self._kept.clear()
-        self._place = ()
+        if fit_data_name != self._fit_data_name:
+            self._fit_data_name = fit_data_name
+            self._n_bytes = 0
+            self._cache.clear()
+        self._step_digests = ()
         estimator.memory = self
         try:
             yield
@@ -330,84 +360,102 @@ class PrefixMemory:
             estimator.memory = None
 
     def cache(self, function, ignore=None):
-        """Return ``function`` (it fits one step and transforms) with a memory."""
+        """Return ``function``, which fits a step and transforms its records, with this cache.
 
-        def remembered(transformer, X, y, *args, **params):
-            name = _name(transformer)
-            if name is None or self._place is None:
-                self._place = None
+        Pipelines call this method of their memory, as they call that of a ``joblib.Memory``.
+        """
+
+        def cached_function(transformer, X, y, *args, **params):
+            digest = _step_digest(transformer)
+            if digest is None or self._step_digests is None:
+                self._step_digests = None
                 return function(transformer, X, y, *args, **params)
-            self._place = (*self._place, name)
-            return self.recalled(self._place, lambda: function(transformer, X, y, *args, **params))
+            self._step_digests = (*self._step_digests, digest)
+            return self.get_or_compute(
+                self._step_digests, lambda: function(transformer, X, y, *args, **params)
+            )
 
-        return remembered
+        return cached_function
 
-    def sharing(self, model, X, label, *, metric=None):
-        """Return the last fitted model, with ``X`` transformed once for all models with its steps.
+    def cached_predictor(self, model, X, X_name, *, metric=None):
+        """Return a predictor that takes the transformed records of ``X`` from this cache.
 
-        ``label``: name of ``X``, unique within a part of the data; ``metric``: the metric that
-        will score the model. A caller's own score gets the model as it is.
+        ``model``: the pipeline that was fitted last with this cache; other models are returned
+        unchanged. ``X_name``: name of ``X``, unique for the records of the fit. ``metric``: the
+        metric that will score the model, or None. A user's own score function gets the model
+        itself.
         """
         is_custom_score = metric is not None and not metric.uses_predictions_only
-        if is_custom_score or not self._place or type(model) is not Pipeline:
+        if is_custom_score or not self._step_digests or type(model) is not Pipeline:
             return model
-        return SharedPipeline(model, self, (*self._place, ("records", label)), num_samples(X))
+        cache_key = (*self._step_digests, ("records", X_name))
+        return SharedPipeline(model, self, cache_key, num_samples(X))
 
-    def recalled(self, step_key, make):
-        """Return cached records and fitted step, or compute them and cache a copy if it fits."""
-        if step_key in self._kept:
-            self._kept.move_to_end(step_key)
-            transformed, fitted = self._kept[step_key]
-            return copy_data(transformed), fitted
-        transformed, fitted = make()
-        size = _size(transformed)
-        if size is not None and size <= self.bound:
-            self._kept[step_key] = copy_data(transformed), fitted
-            self._bytes += size
-        while self._bytes > self.bound:
-            _, (oldest, _) = self._kept.popitem(last=False)
-            self._bytes -= _size(oldest)
-        return transformed, fitted
+    def get_or_compute(self, cache_key, compute):
+        """Return transformed records and fitted step from the cache, or compute and cache them.
+
+        ``compute``: function without arguments that returns both. Records that are larger than the
+        cache are not cached.
+        """
+        if cache_key in self._cache:
+            self._cache.move_to_end(cache_key)
+            transformed, fitted_step = self._cache[cache_key]
+            return copy_data(transformed), fitted_step
+        transformed, fitted_step = compute()
+        n_bytes = _n_bytes(transformed)
+        if n_bytes is not None and n_bytes <= self.max_bytes:
+            self._cache[cache_key] = copy_data(transformed), fitted_step
+            self._n_bytes += n_bytes
+        while self._n_bytes > self.max_bytes:
+            _, (removed_records, _) = self._cache.popitem(last=False)
+            self._n_bytes -= _n_bytes(removed_records)
+        return transformed, fitted_step
 
 
 class SharedPipeline:
-    """Fitted pipeline that takes the transformed records of its data set from a cache.
+    """Fitted pipeline whose predictions for one data set use cached transformed records.
 
-    It predicts as the pipeline does. Only data of all ``n`` records come from the cache; other
-    data and attributes come from the pipeline.
+    Predictions are those of the pipeline. The cached records are used for ``X`` with ``n`` records;
+    predictions for other numbers of records and other attributes come from the pipeline.
     """
 
-    def __init__(self, pipeline, memory, step_key, n):
+    def __init__(self, pipeline, memory, cache_key, n):
         self._pipeline = pipeline
         self._memory = memory
-        self._place = step_key
-        self._n = n
+        self._cache_key = cache_key
+        self._n = n  # number of records of the data set
 
     def __getattr__(self, name):
         attribute = getattr(self._pipeline, name)
-        if name not in _PREDICTIONS:
+        if name not in _PREDICTION_METHODS:
             return attribute
         # Scorers of scikit-learn read the name of the method.
-        return functools.update_wrapper(functools.partial(self._say, name, attribute), attribute)
+        return functools.update_wrapper(
+            functools.partial(self._predict, name, attribute), attribute
+        )
 
     def __deepcopy__(self, memo):
         return copy.deepcopy(self._pipeline, memo)
 
-    def _say(self, name, predict, X):
+    def _predict(self, method_name, pipeline_method, X):
+        """Return the response of a prediction method, from cached records if ``X`` has ``n``."""
         if num_samples(X) != self._n:
-            return predict(X)
-        transformed, _ = self._memory.recalled(self._place, lambda: (self._transformed(X), None))
-        return getattr(self._pipeline[-1], name)(transformed)
+            return pipeline_method(X)
+        transformed, _ = self._memory.get_or_compute(
+            self._cache_key, lambda: (self._transform(X), None)
+        )
+        return getattr(self._pipeline[-1], method_name)(transformed)
 
-    def _transformed(self, X):
-        # Step by step, as the pipeline predicts: as a pipeline of their own they would have to
-        # look fitted, which a step that learns nothing does not.
+    def _transform(self, X):
+        """Return ``X`` transformed by all steps but the last."""
+        # ``self._pipeline[:-1].transform`` would check that the last of these steps is fitted,
+        # which a step that learns nothing may not show.
         for _, step in self._pipeline.steps[:-1]:
             X = X if step in (None, "passthrough") else step.transform(X)
         return X
 
 
-def _name(transformer):
+def _step_digest(transformer):
     """Return the digest of an unfitted step, or None if two fits of it may differ."""
     try:
         params = transformer.get_params(deep=True)
@@ -415,12 +463,12 @@ def _name(transformer):
         if not all(isinstance(seed, int | np.integer) for seed in seeds):
             return None
         return pickle_digest(transformer)
-    except Exception:  # whatever a third-party object raises when it is pickled
+    except Exception:  # a third-party object may raise any error when it is pickled
         return None
 
 
-def _size(X):
-    """Return the bytes of an array, sparse matrix or frame, or None for anything else."""
+def _n_bytes(X):
+    """Return the size in bytes of an array, sparse matrix or frame, or None for other types."""
     if isinstance(X, np.ndarray):
         return X.nbytes
     if scipy.sparse.issparse(X) and X.format in ("csr", "csc"):
@@ -430,305 +478,356 @@ def _size(X):
     return None
 
 
-def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
-    """Run fits and pass each result to ``take`` as soon as it is available.
+def run_jobs(jobs, on_result, *, n_jobs, pre_dispatch):
+    """Run fits, and call ``on_result(job, task, result)`` for each as soon as it is finished.
 
-    Results may hold fitted models, so that none is kept here while the next one is fitted. The
-    number of remaining fits is printed once a minute.
+    Parameters
+    ----------
+    jobs : list of (HoldoutFitJob or CVFitJob, list of FitTask)
+        Each job with the fits that it runs.
+    on_result : callable
+        Receives the results. Results may contain fitted models, so this function keeps none of
+        them while it waits for the next one.
+    n_jobs, pre_dispatch : object
+        As for a search of scikit-learn.
     """
     n_fits = sum(len(tasks) for _, tasks in jobs)
-    progress = _ProgressMessages(n_fits)
-    workers = joblib.effective_n_jobs(n_jobs)
-    if workers == 1:
+    messages = _ProgressMessages(n_fits)
+    n_workers = joblib.effective_n_jobs(n_jobs)
+    if n_workers == 1:
         memory = PrefixMemory()
         for job, tasks in jobs:
             for task in tasks:
-                take(job, task, job.run(task, memory))
-                progress.count_fit()
+                on_result(job, task, job.run(task, memory))
+                messages.count_fit()
         return
-    size = max(1, math.ceil(n_fits / (workers * _CALLS)))
-    jobs = [(job, tasks) for job, tasks in jobs if tasks]  # all fits of a fold may be known
-    chunks = [(job, tasks[rows]) for job, tasks in jobs for rows in gen_batches(len(tasks), size)]
+    chunk_size = max(1, math.ceil(n_fits / (n_workers * _CHUNKS_PER_WORKER)))
+    chunks = []  # pairs of a job and some of its tasks
+    for job, tasks in jobs:
+        if tasks:  # there are none if all fits of a fold were finished earlier
+            chunks += [(job, tasks[rows]) for rows in gen_batches(len(tasks), chunk_size)]
     for chunk_index, results in _run_in_parallel(chunks, n_jobs, pre_dispatch):
         job, tasks = chunks[chunk_index]
         for task, result in zip(tasks, results, strict=True):
-            take(job, task, result)
-            progress.count_fit()
+            on_result(job, task, result)
+            messages.count_fit()
 
 
 class _ProgressMessages:
-    """Messages on finished fits and the time left, at most one in :data:`_EVERY` seconds."""
+    """Messages about finished fits and remaining time, one per ``_MESSAGE_INTERVAL`` at most."""
 
     def __init__(self, n_fits):
         self._n_fits = n_fits
         self._n_finished = 0
-        self._start = time.monotonic()
-        self._last_message = self._start
+        self._start_time = time.monotonic()
+        self._message_time = self._start_time  # of the last message
 
     def count_fit(self):
-        """Count a finished fit, and print a message if it is time for one."""
+        """Count a finished fit, and print a message if the last one is old enough."""
         self._n_finished += 1
         now = time.monotonic()
-        n_left = self._n_fits - self._n_finished
-        if n_left > 0 and now - self._last_message >= _EVERY:
-            self._last_message = now
-            minutes = math.ceil((now - self._start) / self._n_finished * n_left / 60.0)
+        n_remaining = self._n_fits - self._n_finished
+        if n_remaining > 0 and now - self._message_time >= _MESSAGE_INTERVAL:
+            self._message_time = now
+            seconds_per_fit = (now - self._start_time) / self._n_finished
+            minutes = math.ceil(seconds_per_fit * n_remaining / 60.0)
             counts = f"{self._n_finished:,} of {self._n_fits:,} fits"
             print(f"{counts}, about {minutes:,} min left", file=sys.stderr)
 
 
 def _run_in_parallel(chunks, n_jobs, pre_dispatch):
-    """Return an iterable of the index and the results of each chunk, as they finish."""
+    """Return an iterable of pairs: the index of a finished chunk, and its list of results."""
     calls = (delayed(_run_chunk)(index, job, tasks) for index, (job, tasks) in enumerate(chunks))
     try:
         parallel = Parallel(
             return_as="generator_unordered", n_jobs=n_jobs, pre_dispatch=pre_dispatch
         )
         return parallel(calls)
-    except ValueError:  # ray and multiprocessing return lists only; no call has been dispatched
+    except ValueError:  # ray and multiprocessing can return a list only; nothing was run so far
         return Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)(calls)
 
 
 def _run_chunk(chunk_index, job, tasks):
-    """Run fits that share a part of the data, one after the other, in a worker."""
+    """Run the fits of a chunk in a worker; return the index of the chunk and their results."""
     memory = PrefixMemory()
     return chunk_index, [job.run(task, memory) for task in tasks]
 
 
 class ModelStore:
-    """Fitted models of a batch: the leader in memory, the rest on disk or to be refitted.
+    """Fitted models of a batch: the best one in memory, the others on disk or to be refitted.
 
-    The best model is known only after all candidates are verified.
+    "Best" refers to the cross-validated score. Only after verification it is clear which model is
+    selected. Models that can be refitted identically are dropped.
     """
 
     def __init__(self):
-        self._leader = (-math.inf, None, True, None)  # score, row, whether repeatable, model
-        self._stored = {}  # by row: position in the file, or the model if it cannot be pickled
+        #: Best model so far: cross-validated score, row, whether it can be refitted, and model.
+        self._leader = (-math.inf, None, True, None)
+        #: By row: position of a pickled model in the file, or the model if it cannot be pickled.
+        self._stored = {}
         self._file = None
 
-    def put(self, row, model, *, guess, repeatable):
-        """Keep a model; ``guess`` is its cross-validated score."""
-        models = [(guess, row, repeatable, model), self._leader]
-        runner_up, self._leader = sorted(models, key=operator.itemgetter(0))
-        _, row, repeatable, model = runner_up
-        if repeatable:
+    def put(self, row, model, *, cv_score, repeatable):
+        """Add the model of a row; ``repeatable``: whether a new fit would be identical.
+
+        The better one of this model and the leader stays in memory, and the other one is stored.
+        """
+        entries = [(cv_score, row, repeatable, model), self._leader]
+        worse_entry, self._leader = sorted(entries, key=operator.itemgetter(0))
+        _, stored_row, is_repeatable, stored_model = worse_entry
+        if is_repeatable:
             return
         if self._file is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the store)
             weakref.finalize(self, self._file.close)
-        self._stored[row] = self._file.seek(0, 2)
+        self._stored[stored_row] = self._file.seek(0, 2)
         try:
-            pickle.dump(model, self._file, protocol=pickle.HIGHEST_PROTOCOL)
-        except Exception:  # whatever a third-party object raises when it is pickled
-            self._stored[row] = model
+            pickle.dump(stored_model, self._file, protocol=pickle.HIGHEST_PROTOCOL)
+        except Exception:  # a third-party object may raise any error when it is pickled
+            self._stored[stored_row] = stored_model
 
     def get(self, row):
         """Return the model of a row, or None if it has to be refitted."""
-        if row == self._leader[1]:
-            return self._leader[3]
-        stored = self._stored.get(row)
-        if isinstance(stored, int):
-            self._file.seek(stored)
+        _, leader_row, _, leader_model = self._leader
+        if row == leader_row:
+            return leader_model
+        position_or_model = self._stored.get(row)
+        if isinstance(position_or_model, int):
+            self._file.seek(position_or_model)
             return pickle.load(self._file)
-        return stored
+        return position_or_model
 
 
 @dataclass
-class Assessment:
-    """Query about a candidate, with its public scores in units of [0, 1]."""
+class CandidateQuery:
+    """Query about a candidate on the metric that ranks, and its answer, with scores in [0, 1]."""
 
-    columns: tuple | None  # the subset of columns; ``None``: all
-    cv_score: float
-    answer: Any = field(default_factory=NoAnswer)  # of the holdout, with its interval
-    variance: float = math.nan  # of a record's score on the training set
-    kurtosis: float = math.nan  # of the same scores
+    columns: tuple | None  # positions of the candidate's columns; None: all
+    cv_score: float  # cross-validated score
+    answer: Any = field(default_factory=MissingAnswer)  # AnswerRecord of the holdout
+    variance: float = math.nan  # of the scores of training records
+    kurtosis: float = math.nan  # of the scores of training records
     #: Training score in score units that selects confirmed candidates; NaN: ``cv_score`` does.
     selection_score: float = math.nan
     key: str | None = None  # query key
-    #: Outcome of the fit. It holds raw scores until the query is answered.
-    outcome: object = field(default=None, repr=False)
-    about: tuple | None = field(default=None, repr=False)  # metric and model, in words
-    #: Assessments by the secondary metrics, by name.
+    #: FitResult of the candidate. It holds raw holdout scores until the query is answered.
+    fit_result: object = field(default=None, repr=False)
+    #: The metric, and a description of the candidate or None.
+    about: tuple | None = field(default=None, repr=False)
+    #: Queries about the same candidate on secondary metrics, by name.
     secondary: dict = field(default_factory=dict)
-    #: Reference from out-of-fold predictions, for a metric without a proven bound.
+    #: TrainingReference from out-of-fold predictions, for a metric without a proven bound.
     reference: Any = field(default=None, repr=False)
 
     @property
     def rank(self):
-        """Return the smaller of both scores, by which candidates are ranked.
+        """Score in [0, 1] that ranks candidates: the smaller of both scores, NaN without answer.
 
-        Among thousands of candidates some score high on the holdout by chance, and they would win
-        if the verified score alone ranked; the smaller one can only lower a score.
+        Among thousands of candidates some score high on the holdout by chance. They would win if
+        the verified score alone ranked.
         """
-        value = self.answer.value
-        return min(self.cv_score, value) if math.isfinite(value) else math.nan
+        verified_score = self.answer.value
+        if not math.isfinite(verified_score):
+            return math.nan
+        return min(self.cv_score, verified_score)
 
     def in_units(self, metric):
-        """Return the score that was released and the ends of its interval, in score units."""
+        """Return the verified score and both ends of its interval, in score units."""
         ends = metric.ends_from_unit(self.answer.lower, self.answer.upper)
         return [float(metric.from_unit(self.answer.value)), *map(float, ends)]
 
 
-def in_units_of(metric, record):
-    """Return a recorded answer in [0, 1] by the range of a metric, if its range was another one."""
+def rescale_to_metric(metric, record):
+    """Return a recorded answer with scores in [0, 1] relative to the range of a metric.
+
+    The range of a metric without a proven bound may have changed since the answer was recorded.
+    """
     if not isinstance(metric, ApproximateMetric) or record.scale is None:
         return record
-    in_unit_range = record.in_units()
+    record_in_score_units = record.in_units()
     names = ("cv_score", "value", "lower", "upper")
-    units = {name: metric.to_unit(getattr(in_unit_range, name)) for name in names}
-    _, *scale = record.scale
-    return replace(
-        record, **units, scale=(metric.display_name, metric.lower, metric.upper, *scale[2:])
-    )
+    unit_values = {name: metric.to_unit(getattr(record_in_score_units, name)) for name in names}
+    _, _, _, *open_ends = record.scale
+    scale = (metric.display_name, metric.lower, metric.upper, *open_ends)
+    return replace(record, **unit_values, scale=scale)
 
 
-def _selection_ranks(ranked, values):
-    """Return public ranks that select one of the queries; None if their values rank them alike.
+def _selection_ranks(ranking_queries, cv_scores):
+    """Return public ranks by which one of the queries is selected, from 1, the best one first.
 
-    ``ranked``: queries of the metric that ranks. ``values``: cross-validated scores of these, and
-    of secondary queries after them.
+    None if the cross-validated scores rank the queries in the same order. ``ranking_queries``:
+    queries of the metric that ranks. ``cv_scores``: cross-validated scores of these, and of
+    secondary queries after them.
     """
-    selection_scores = np.array([query.selection_score for query in ranked])
-    n_ranked = len(ranked)
-    if not n_ranked or not np.isfinite(selection_scores).all():
+    n_ranking = len(ranking_queries)
+    selection_scores = np.array([query.selection_score for query in ranking_queries])
+    if not n_ranking or not np.isfinite(selection_scores).all():
         return None
-    by_value = np.argsort(-values[:n_ranked], kind="stable")
-    by_selection_score = np.argsort(-selection_scores, kind="stable")
-    if np.array_equal(by_value, by_selection_score):
+    order_of_cv_scores = np.argsort(-cv_scores[:n_ranking], kind="stable")
+    order_of_selection_scores = np.argsort(-selection_scores, kind="stable")
+    if np.array_equal(order_of_cv_scores, order_of_selection_scores):
         return None
-    return rankdata(np.append(-selection_scores, -values[n_ranked:]), method="ordinal")
+    negative_scores = np.append(-selection_scores, -cv_scores[n_ranking:])
+    return rankdata(negative_scores, method="ordinal")
 
 
 def _has_scores(query):
-    """Return whether a query has a cross-validated score and scores of holdout records."""
-    return query.outcome.evaluation is not None and math.isfinite(query.cv_score)
+    """Return whether a query has a cross-validated score and raw holdout scores."""
+    return query.fit_result.evaluation is not None and math.isfinite(query.cv_score)
 
 
 class Verifier:
-    """Verify candidates on the holdout."""
+    """Fits of candidates on the training set, and their queries to the holdout.
 
-    def __init__(self, setting, holdout, *, n_jobs=None, pre_dispatch="2*n_jobs"):
-        self.setting = setting
+    Parameters
+    ----------
+    setup : SearchSetup
+        Data and settings of all candidates.
+    holdout : ReusableHoldout
+        The holdout.
+    n_jobs, pre_dispatch : object
+        As for a search of scikit-learn.
+    """
+
+    def __init__(self, setup, holdout, *, n_jobs=None, pre_dispatch="2*n_jobs"):
+        self.setup = setup
         self.holdout = holdout
         self.dispatch = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
-        self._metrics = {None: setting.metric, **setting.secondary}  # None: the metric that ranks
-        self._reported = self._metrics  # with their public range, once it is known
-        self._own_code = has_user_code(setting.estimator)
-        self._data = None  # digest of the training set
-        self._recipes = {}
-        self._contexts = {}  # digests of metrics by name
-        self._recorded = {}
-        self.unasked = {}  # outcomes by row, with raw scores
+        #: Metrics by name, as keys identify them. The metric that ranks has the name None.
+        self._metrics = {None: setup.metric, **setup.secondary}
+        self._ranged_metrics = self._metrics  # with their public ranges, see use_metrics
+        self._has_user_code = has_user_code(setup.estimator)
+        self._training_digest = None  # of the training set
+        self._recipes = {}  # candidate and recipe key, by id of the candidate and name of metric
+        self._recipe_contexts = {}  # digests of metric and parameters of fit, by name of metric
+        self._recorded_answers = {}  # AnswerRecord or None, by query keys that were looked up
+        #: FitResult of each fit that was not verified yet, by row, with raw holdout scores.
+        self.pending_results = {}
         self._models = ModelStore()
-        self.row_wise = BatchDependenceCheck(setting.dates)
+        self.row_wise_check = BatchDependenceCheck(setup.dates)
 
     def key(self, candidate, name=None):
-        """Return the key of a candidate before it is fitted, or None if fits may differ.
+        """Return the query key of a candidate before it is fitted, or None if fits may differ.
 
         The key is a digest of everything that a fitted model depends on, and it does not depend
-        on the holdout. A secondary metric, by ``name``, has separate keys: its answer is coarse,
-        and a search that ranks by that metric needs a finer one.
+        on the holdout. ``name``: of a secondary metric, None for the metric that ranks. Secondary
+        metrics have separate keys: their answers are coarse, and a search that ranks by such a
+        metric needs a finer one.
         """
         recipe_id = None if not candidate.params else id(candidate), name
         if recipe_id not in self._recipes:
-            self._recipes[recipe_id] = candidate, self._recipe(candidate.params, name)
-        recipe = self._recipes[recipe_id][1]
+            # The candidate stays in memory, so that no other one gets its id.
+            self._recipes[recipe_id] = candidate, self._recipe_key(candidate.params, name)
+        _, recipe = self._recipes[recipe_id]
         if recipe is None:
             return None
         key_type = "candidate" if name is None else "secondary"
         return content_key(key_type, recipe, candidate.columns)
 
-    def _recipe(self, params, name):
+    def _recipe_key(self, params, name):
         """Return the key of a fit with these parameters on all columns, None if fits may differ."""
-        only_numbers = all(isinstance(value, Number) for value in params.values())
-        if self._own_code and only_numbers:  # a number cannot replace the user's code
+        has_only_numbers = all(isinstance(value, Number) for value in params.values())
+        if self._has_user_code and has_only_numbers:  # numbers do not replace the user's code
             return None
-        setting = self.setting
-        if self._data is None:
-            self._data = data_digest(setting.X, setting.y)
-        if name not in self._contexts:
-            self._contexts[name] = recipe_context(self._metrics[name], setting.fit_params)
+        setup = self.setup
+        if self._training_digest is None:
+            self._training_digest = data_digest(setup.X, setup.y)
+        if name not in self._recipe_contexts:
+            metric = self._metrics[name]
+            self._recipe_contexts[name] = recipe_context(metric, setup.fit_params)
         return recipe_key(
-            clone(setting.estimator).set_params(**clone(params, safe=False)),
-            self._contexts[name],
-            training=self._data,
+            clone(setup.estimator).set_params(**clone(params, safe=False)),
+            self._recipe_contexts[name],
+            training=self._training_digest,
             columns=None,
         )
 
     # -- fits of a search, taken as they finish ------------------------------------------------
 
-    def whole_tasks(self, tasks):
-        """Return the tasks with a query that has no recorded answer yet."""
+    def final_fit_tasks(self, tasks):
+        """Return the tasks, for fits on the training set, whose queries are not all answered."""
         names = tuple(self._metrics)
         keys = [[self.key(task.candidate, name) for name in names] for task in tasks]
         recorded = self._look_up([key for task_keys in keys for key in task_keys])
         return [
-            replace(task, keyed=task_keys[0] is None, context=None)
+            replace(task, needs_model_key=task_keys[0] is None, context=None)
             for task, task_keys in zip(tasks, keys, strict=True)
-            if not all(recorded.get(key) for key in task_keys) and task.row not in self.unasked
+            if not all(recorded.get(key) for key in task_keys)
+            and task.row not in self.pending_results
         ]
 
-    def take(self, task, outcome, *, guess):
-        """Keep a finished fit until its batch is verified; ``guess``: its cross-validated score."""
-        if outcome.model is not None:
-            self._look_at(outcome.model, task.candidate)
+    def add_result(self, task, fit_result, *, cv_score):
+        """Keep the result of a fit until its batch is verified; ``cv_score``: in any units."""
+        if fit_result.model is not None:
+            self._check_row_wise(fit_result.model, task.candidate)
             repeatable = self.key(task.candidate) is not None
-            guess = float(np.nan_to_num(guess))
-            self._models.put(task.row, outcome.model, guess=guess, repeatable=repeatable)
-        self.unasked[task.row] = replace(outcome, model=None)
+            cv_score = float(np.nan_to_num(cv_score))
+            self._models.put(task.row, fit_result.model, cv_score=cv_score, repeatable=repeatable)
+        self.pending_results[task.row] = replace(fit_result, model=None)
 
-    def _look_at(self, model, candidate):
-        """Check on training rows whether a model predicts each record separately."""
+    def _check_row_wise(self, model, candidate):
+        """Check on training records whether a model predicts each record separately.
+
+        If not, a warning follows, and the certificate gets an assumption. A score function of the
+        user that depends on other records raises an error.
+        """
         if candidate.columns != ():
-            X = columns_of(self.setting.X, candidate.columns)
-            self.row_wise.ask(model, X)
+            X = select_columns(self.setup.X, candidate.columns)
+            self.row_wise_check.ask(model, X)
             for metric in self._metrics.values():
-                self.row_wise.check_score(metric, model, X, targets(X, self.setting.y))
+                self.row_wise_check.check_score(metric, model, X, targets(X, self.setup.y))
 
     @strip_traceback_frames  # the frames hold raw scores
     def fit(self, rows, candidates, cv_scores):
-        """Fit the candidates of these rows that are not fitted or recorded yet.
+        """Fit the candidates of these rows on the training set, if not fitted or recorded yet.
 
-        After an interruption, finished candidates are verified.
+        If the fits are interrupted, the finished candidates are verified.
         """
-        tasks = [Task(row, candidate) for row, candidate in zip(rows, candidates, strict=True)]
-        scores_by_row = dict(zip(rows, cv_scores, strict=True))
+        tasks = [FitTask(row, candidate) for row, candidate in zip(rows, candidates, strict=True)]
+        cv_scores_by_row = dict(zip(rows, cv_scores, strict=True))
 
-        def take(job, task, outcome):
-            self.take(task, outcome, guess=scores_by_row[task.row])
+        def on_result(job, task, fit_result):
+            self.add_result(task, fit_result, cv_score=cv_scores_by_row[task.row])
 
-        jobs = [(WholeJob(self.setting), self.whole_tasks(tasks))]
+        jobs = [(HoldoutFitJob(self.setup), self.final_fit_tasks(tasks))]
         try:
-            run_jobs(jobs, take, **self.dispatch)
+            run_jobs(jobs, on_result, **self.dispatch)
         except INTERRUPTIONS:
-            self.ask_finished(tasks, scores_by_row)
+            self.verify_finished(tasks, cv_scores_by_row)
             raise
 
-    def _needs_all_folds(self, metric):
-        """Return whether the variance, or the largest error that counts, follows from all folds."""
+    def _needs_all_candidates(self, metric):
+        """Return whether the public range of a metric depends on the scores of all candidates."""
         if isinstance(metric, ApproximateMetric):
             return True
         scheme = self.holdout.dependence.sampling_scheme(self.holdout.n)
         return scheme.calendar is not None and has_undeclared_range(metric)
 
-    def ask_finished(self, tasks, cv_scores):
-        """Verify candidates with complete cross-validation and final fit, before an exit."""
-        if any(map(self._needs_all_folds, self._metrics.values())):
+    def verify_finished(self, tasks, cv_scores_by_row):
+        """Verify the candidates that were fitted and cross-validated before an interruption.
+
+        ``cv_scores_by_row``: in [0, 1], NaN for candidates with unfinished folds.
+        """
+        if any(map(self._needs_all_candidates, self._metrics.values())):
             return
-        rows = {row for row in self.unasked if math.isfinite(cv_scores.get(row, math.nan))}
-        finished = [task for task in tasks if task.row in rows]
+        finished_rows = {
+            row
+            for row in self.pending_results
+            if math.isfinite(cv_scores_by_row.get(row, math.nan))
+        }
+        finished_tasks = [task for task in tasks if task.row in finished_rows]
         with warnings.catch_warnings(), contextlib.suppress(Exception):
             warnings.simplefilter("ignore")
-            self.assess(
-                [task.candidate for task in finished],
-                [cv_scores[task.row] for task in finished],
-                rows=[task.row for task in finished],
+            self.verify(
+                [task.candidate for task in finished_tasks],
+                [cv_scores_by_row[task.row] for task in finished_tasks],
+                rows=[task.row for task in finished_tasks],
             )
 
     # -- queries ------------------------------------------------------------------------------
 
     @strip_traceback_frames  # the frames hold raw scores
-    def assess(
+    def verify(
         self,
         candidates,
         cv_scores,
@@ -741,90 +840,119 @@ class Verifier:
         n_train=None,
         selection_scores=None,
     ):
-        """Return an :class:`Assessment` of each candidate, from one batch of queries.
+        """Return a :class:`CandidateQuery` with its answer for each candidate, in one batch.
 
-        ``rows``: rows of candidates that were fitted before; if None, they are fitted here.
-        ``secondary``: cross-validated scores by name of secondary metric. ``variances``,
-        ``kurtosis``: of records' scores on the training set. ``references``, for metrics without a
-        proven bound: function of the index of a candidate and the name of a secondary metric (None
-        for the metric that ranks), which returns the reference from out-of-fold predictions.
-        ``n_train``: number of training records behind a cross-validated score, if they have
-        different weights. ``selection_scores``: training scores that select confirmed candidates,
-        in score units, if they are not the cross-validated ones.
+        Parameters
+        ----------
+        candidates : list of Candidate or tuple
+            A tuple is the columns of a candidate.
+        cv_scores : sequence of float
+            Cross-validated scores in [0, 1]. A candidate with NaN is not verified.
+        rows : list of int or None
+            Rows of candidates that were fitted before. None: they are fitted here.
+        secondary : dict or None
+            Cross-validated scores of each candidate in [0, 1], by name of a secondary metric.
+        variances, kurtosis : sequence of float or None
+            Variance and kurtosis of the scores of training records, for each candidate.
+        references : callable or None
+            Needed for metrics without a proven bound: takes the index of a candidate and the name
+            of a secondary metric (None for the metric that ranks), and returns the
+            TrainingReference from out-of-fold predictions.
+        n_train : float or None
+            Number of training records behind a cross-validated score. None: all of them.
+        selection_scores : sequence of float or None
+            Training scores in score units that select one of the confirmed candidates. None: the
+            cross-validated scores do.
         """
-        candidates = [c if isinstance(c, Candidate) else Candidate(columns=c) for c in candidates]
+        candidates = [
+            candidate if isinstance(candidate, Candidate) else Candidate(columns=candidate)
+            for candidate in candidates
+        ]
         if rows is None:
             rows = self._fit_with_score(candidates, cv_scores)
         if n_train is None:
-            n_train = num_samples(self.setting.X)
-        assessments = self._queries(
+            n_train = num_samples(self.setup.X)
+        queries = self._make_queries(
             candidates, rows, cv_scores, secondary or {}, variances, kurtosis, references
         )
         if selection_scores is not None:
-            for assessment, selection_score in zip(assessments, selection_scores, strict=True):
-                assessment.selection_score = float(selection_score)
-        # A constant prediction never fails, and alone it does not justify a query.
-        errors = [query.outcome.error or None for query in assessments if query.columns != ()]
-        report_failures([{"fit_error": error} for error in errors], self.setting.error_score)
-        self._answer_all(assessments, secondary or (), n_train)
-        for assessment in assessments:
-            assessment.outcome = replace(assessment.outcome, evaluation=None, secondary={})
-            for query in assessment.secondary.values():
-                query.outcome = None
-        return assessments
+            for query, selection_score in zip(queries, selection_scores, strict=True):
+                query.selection_score = float(selection_score)
+        # Constant predictions do not fail. They do not count, so an error is raised if all other
+        # candidates failed.
+        errors = [query.fit_result.error or None for query in queries if query.columns != ()]
+        report_failures([{"fit_error": error} for error in errors], self.setup.error_score)
+        self._answer_all(queries, secondary or (), n_train)
+        for query in queries:
+            query.fit_result = replace(query.fit_result, evaluation=None, secondary={})
+            for secondary_query in query.secondary.values():
+                secondary_query.fit_result = None
+        return queries
 
-    def _answer_all(self, assessments, secondary_names, n_train):
-        """Query the holdout about all candidates with scores, in one batch if no budget forbids."""
-        ranked = list(filter(_has_scores, assessments))
-        with_cv_score = [query for query in assessments if math.isfinite(query.cv_score)]
+    def _answer_all(self, queries, secondary_names, n_train):
+        """Query the holdout about all candidates with scores.
+
+        This is one batch, or two if the holdout has a budget.
+        """
+        ranking_queries = list(filter(_has_scores, queries))
+        queries_with_cv_score = [query for query in queries if math.isfinite(query.cv_score)]
         secondary_queries = [
-            query.secondary[name] for name in secondary_names for query in with_cv_score
+            query.secondary[name] for name in secondary_names for query in queries_with_cv_score
         ]
         secondary_queries = list(filter(_has_scores, secondary_queries))
         if self.holdout.remaining_budget is None:
-            self._answer(ranked, secondary_queries, n_train)
+            self._answer(ranking_queries, secondary_queries, n_train)
             return
         # The budget is for the metric that ranks. The secondary metrics are a separate batch, which
         # may exceed the remaining budget.
-        self._answer(ranked, [], n_train)
+        self._answer(ranking_queries, [], n_train)
         self._answer([], secondary_queries, n_train)
 
     def use_metrics(self, metric, secondary):
-        """Set metrics with the public range of the candidates' scores; keys do not change."""
-        self.setting = replace(self.setting, metric=metric, secondary=secondary)
-        self._reported = {None: metric, **secondary}
+        """Set metrics with the public range of the candidates' scores; query keys stay the same."""
+        self.setup = replace(self.setup, metric=metric, secondary=secondary)
+        self._ranged_metrics = {None: metric, **secondary}
 
     def _fit_with_score(self, candidates, cv_scores):
-        """Fit candidates with a cross-validated score, which are verified; return rows of all."""
+        """Fit the candidates with a cross-validated score; return the columns of all candidates.
+
+        Their columns are used as rows, because candidates of selectors have no row.
+        """
         rows = [candidate.columns for candidate in candidates]
-        with_score = np.flatnonzero(np.isfinite(cv_scores))
+        indices_with_score = np.flatnonzero(np.isfinite(cv_scores))
         self.fit(
-            [rows[index] for index in with_score],
-            [candidates[index] for index in with_score],
-            [cv_scores[index] for index in with_score],
+            [rows[index] for index in indices_with_score],
+            [candidates[index] for index in indices_with_score],
+            [cv_scores[index] for index in indices_with_score],
         )
         return rows
 
-    def _answer(self, ranked, secondary_queries, n_train):
-        """Query the holdout in one batch; secondary metrics alone may exceed the budget."""
-        queries = [*ranked, *secondary_queries]
+    def _answer(self, ranking_queries, secondary_queries, n_train):
+        """Query the holdout in one batch, and set the answers of the queries.
+
+        If the budget is too small, this raises BudgetExhaustedError for a batch with the metric
+        that ranks, and leaves a batch of secondary metrics unanswered.
+        """
+        queries = [*ranking_queries, *secondary_queries]
         if not queries:
             return
-        values = np.array([query.cv_score for query in queries])
-        is_secondary = np.arange(len(queries)) >= len(ranked)
-        leader = values[~is_secondary].max(initial=0.0)
-        ranks = _selection_ranks(ranked, values)
-        if ranks is not None:
-            leader = values[np.argmin(ranks[: len(ranked)])]
+        cv_scores = np.array([query.cv_score for query in queries])
+        is_secondary = np.arange(len(queries)) >= len(ranking_queries)
+        ranks = _selection_ranks(ranking_queries, cv_scores)
+        if ranks is None:
+            best_cv_score = cv_scores[~is_secondary].max(initial=0.0)
+        else:
+            best_cv_score = cv_scores[np.argmin(ranks[: len(ranking_queries)])]
+        # Intervals of candidates far behind the best one may be wide.
+        distances = np.maximum(best_cv_score - cv_scores, 0.0)
+        thresholds = np.where(is_secondary, 0.0, RELAXED_PART * distances)
         try:
             answers = self.holdout.answer_evaluations(
-                values,
-                [query.outcome.evaluation for query in queries],
+                cv_scores,
+                [query.fit_result.evaluation for query in queries],
                 n_train=n_train,
                 keys=[query.key for query in queries],
-                relaxed_to=np.where(
-                    is_secondary, 0.0, RELAXED_PART * np.maximum(leader - values, 0.0)
-                ),
+                relaxed_to=thresholds,
                 secondary=is_secondary,
                 ranks=ranks,
                 training_variance=[query.variance for query in queries],
@@ -832,90 +960,102 @@ class Verifier:
                 about=[query.about for query in queries],
             )
         except BudgetExhaustedError:
-            if ranked:
+            if ranking_queries:
                 raise
             return
         for query, answer in zip(queries, answers, strict=True):
             query.answer = answer
-            self._recorded.pop(query.key, None)  # it is in the ledger now
+            self._recorded_answers.pop(query.key, None)  # the next look-up reads the ledger
 
-    def _query(self, candidate, name, fit_outcome, score, find_reference):
-        """Return the query about a fitted candidate and one metric.
+    def _make_query(self, candidate, name, fit_result, cv_score, find_reference):
+        """Return the query about a fitted candidate on one metric.
 
-        ``name``: of a secondary metric, None for the metric that ranks. ``find_reference``:
-        function that returns the reference of a metric without a proven bound.
+        ``name``: of a secondary metric, None for the metric that ranks. ``fit_result``: of the
+        candidate, for all metrics. ``find_reference``: function without arguments that returns the
+        TrainingReference of a metric without a proven bound, or None.
         """
-        outcome = fit_outcome
         if name is not None:
-            outcome = fit_outcome.secondary.get(name, Outcome())
+            fit_result = fit_result.secondary.get(name, FitResult())
         key = self.key(candidate, name)
-        if key is None and outcome.key is not None:
-            key = outcome.key if name is None else content_key("secondary", outcome.key)
-        metric = self._reported[name]
+        if key is None and fit_result.key is not None:
+            key = fit_result.key if name is None else content_key("secondary", fit_result.key)
+        metric = self._ranged_metrics[name]
         reference = None
-        evaluation = outcome.evaluation
+        evaluation = fit_result.evaluation
         if isinstance(metric, ApproximateMetric):
             reference = find_reference()
             if evaluation is not None:
                 evaluation = metric.finish(evaluation, reference)
         elif metric is not self._metrics[name] and evaluation is not None:
             evaluation = metric.evaluate_errors(evaluation.errors)
-        return Assessment(
+        return CandidateQuery(
             candidate.columns,
-            math.nan if outcome.error else float(score),
+            math.nan if fit_result.error else float(cv_score),
             key=key,
-            outcome=replace(outcome, evaluation=evaluation),
-            about=(metric, candidate.words),
+            fit_result=replace(fit_result, evaluation=evaluation),
+            about=(metric, candidate.description),
             reference=reference,
         )
 
-    def _queries(self, candidates, rows, cv_scores, secondary, variances, kurtosis, references):
-        """Return the queries about fitted candidates, with their recorded answers."""
-        assessments = []
+    def _make_queries(
+        self, candidates, rows, cv_scores, secondary, variances, kurtosis, references
+    ):
+        """Return the queries about fitted candidates, with recorded answers; see :meth:`verify`."""
+        queries = []
         for index, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
-            fit_outcome = self.unasked.pop(row, Outcome())
-            queries = {}
+            fit_result = self.pending_results.pop(row, FitResult())
+            queries_by_name = {}
             for name in (None, *secondary):  # None: the metric that ranks
                 scores = cv_scores if name is None else secondary[name]
-                find_reference = functools.partial(references, index, name) if references else None
-                queries[name] = self._query(
-                    candidate, name, fit_outcome, scores[index], find_reference
+                find_reference = None
+                if references is not None:
+                    find_reference = functools.partial(references, index, name)
+                queries_by_name[name] = self._make_query(
+                    candidate, name, fit_result, scores[index], find_reference
                 )
-            assessment = queries.pop(None)
-            assessment.secondary = queries
+            query = queries_by_name.pop(None)
+            query.secondary = queries_by_name
             if variances is not None:
-                assessment.variance = variances[index]
+                query.variance = variances[index]
             if kurtosis is not None:
-                assessment.kurtosis = kurtosis[index]
-            assessments.append(assessment)
-        self._set_recorded_answers(assessments)
-        return assessments
+                query.kurtosis = kurtosis[index]
+            queries.append(query)
+        self._set_recorded_answers(queries)
+        return queries
 
-    def _set_recorded_answers(self, assessments):
-        """Set the answers of queries that the ledger holds."""
+    def _set_recorded_answers(self, ranking_queries):
+        """Set the answers of queries, and of their secondary queries, that the ledger records."""
         queries = []
-        for assessment in assessments:
-            queries += [assessment, *assessment.secondary.values()]
+        for query in ranking_queries:
+            queries += [query, *query.secondary.values()]
         recorded = self._look_up([query.key for query in queries])
         for query in queries:
             record = recorded.get(query.key)
             if record is not None:
-                query.answer = in_units_of(query.about[0], record)
+                metric, _ = query.about
+                query.answer = rescale_to_metric(metric, record)
                 if not math.isfinite(query.cv_score):
                     query.cv_score = query.answer.cv_score
 
     def _look_up(self, keys):
-        """Return the recorded answers by key; each key is looked up once."""
-        new_keys = {key for key in keys if key is not None} - self._recorded.keys()
+        """Return recorded answers by query key, None for keys without one.
+
+        Each key is looked up in the ledger once. Keys of earlier calls are returned as well.
+        """
+        new_keys = {key for key in keys if key is not None} - self._recorded_answers.keys()
         if new_keys:
             answers = self.holdout.find_answers(sorted(new_keys))
-            self._recorded |= dict.fromkeys(new_keys) | answers
-        return self._recorded
+            self._recorded_answers |= dict.fromkeys(new_keys) | answers
+        return self._recorded_answers
 
     def model(self, candidate, row=None):
-        """Return the model of a candidate, fitted on the training set and checked row by row."""
+        """Return the model of a candidate, fitted on the training set.
+
+        ``row``: of the candidate in a search, None in a selector. The model is checked for
+        predictions that depend on other records.
+        """
         model = self._models.get(candidate.columns if row is None else row)
         if model is None:
-            model = fit_candidate(self.setting, candidate)
-        self._look_at(model, candidate)
+            model = fit_candidate(self.setup, candidate)
+        self._check_row_wise(model, candidate)
         return model

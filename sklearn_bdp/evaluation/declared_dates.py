@@ -1,4 +1,4 @@
-"""Dates of records under ``correlation="time"``: their order, their horizon, their assumption."""
+"""Dates and horizon of records that are declared to be in time order."""
 
 import numpy as np
 
@@ -16,20 +16,26 @@ from sklearn_bdp.holdout.config import is_splitter
 from sklearn_bdp.utils.sklearn_compat import num_samples
 
 #: Assumption about records without dates, which cannot be checked.
-ROW_ORDER = "rows are in time order: neither times= nor the index holds their dates"
+_ROW_ORDER = "rows are in time order: neither times= nor the index holds their dates"
 #: Assumption about validation records without dates, which cannot be checked.
-LATER = "the validation records come after all training records, whose labels were known by then"
+_LATER_VALIDATION_SET = (
+    "the validation records come after all training records, whose labels were known by then"
+)
 
 
 def resolve_dates(meta_estimator, config, data, *, in_time):
-    """Return the correlation of records in time, and the assumption about their dates.
+    """Return the correlation of records with dates, and the assumption about their dates.
+
+    The correlation is as for ``check_correlation``: a :class:`TimeOrdered` model with the dates and
+    the horizon, or the declared correlation if it needs neither. The assumption is a line of the
+    certificate, empty if there is none.
 
     Parameters
     ----------
     meta_estimator : estimator
         Estimator with the parameters ``holdout`` and ``correlation``.
     config : HoldoutConfig or None
-        Settings of a new holdout; None if ``holdout`` is open.
+        Settings of a new holdout; None if ``holdout`` is a ReusableHoldout.
     data : FitData
         Arguments of ``fit``.
     in_time : bool
@@ -37,35 +43,36 @@ def resolve_dates(meta_estimator, config, data, *, in_time):
     """
     correlation = meta_estimator.correlation
     holdout = meta_estimator.holdout
-    holdout_model = holdout.dependence if config is None else None  # it describes all records
-    is_declared = in_time and isinstance(correlation, str)
-    if is_declared and holdout_model is not None:
+    # The model of a ReusableHoldout describes the training records, too.
+    holdout_model = holdout.dependence if config is None else None
+    is_time_name = in_time and isinstance(correlation, str)  # correlation="time"
+    if is_time_name and holdout_model is not None:
         _check_holdout_in_time(holdout_model)
         correlation = None
     time_model = holdout_model if correlation is None else correlation
     if declares_dates(time_model):
         _check_groups_are_no_dates(data.groups)
-    times = data.times
-    dates = None
+    model_times = data.times  # dates that the model needs, or None
+    dates = None  # dates of the records, or None
     horizon = 1
     if in_time:
-        times, dates, horizon = _dates(data)
-    if is_declared and holdout_model is None:
-        _check_tail_can_be_held_out(meta_estimator, config, data, times)
+        model_times, dates, horizon = _find_dates(data)
+    if is_time_name and holdout_model is None:
+        _check_tail_can_be_held_out(meta_estimator, config, data, model_times)
         step = "date" if dates is None else step_name(dates)
         time_model = TimeOrdered(horizon=horizon, step=step)
         correlation = time_model
-    is_judged_by_date = declares_dates(time_model)
-    if not is_judged_by_date:
-        _check_no_dates(data, times, time_model, in_time=in_time)
+    has_dates = declares_dates(time_model)
+    if not has_dates:
+        _check_no_dates(data, model_times, time_model, in_time=in_time)
     if declares_dates(holdout_model):
-        _check_before(dates, holdout)
-    if times is not None:
-        correlation = TimeOrdered(times, horizon=time_model.horizon, step=time_model.step)
+        _check_before_holdout(dates, holdout)
+    if model_times is not None:
+        correlation = TimeOrdered(model_times, horizon=time_model.horizon, step=time_model.step)
     if dates is not None:
         return correlation, describe_calendar_gaps(dates)
-    has_row_order = is_judged_by_date and holdout_model is None
-    return correlation, _order_assumption(data) if has_row_order else ""
+    is_ordered_by_rows = has_dates and holdout_model is None
+    return correlation, _order_assumption(data) if is_ordered_by_rows else ""
 
 
 def _check_groups_are_no_dates(groups):
@@ -77,9 +84,12 @@ def _check_groups_are_no_dates(groups):
         )
 
 
-def _check_no_dates(data, times, model, *, in_time):
-    """Raise ValueError if dates or a horizon were passed for a model that judges no dates."""
-    if times is None and in_time and not data.has_horizon:
+def _check_no_dates(data, model_times, model, *, in_time):
+    """Raise ValueError if dates or a horizon were passed for a model that uses neither.
+
+    ``model_times``: dates from ``times`` or from an index, None without several rows per date.
+    """
+    if model_times is None and in_time and not data.has_horizon:
         return
     cause = "Several records on one date"
     if data.has_horizon:
@@ -94,11 +104,11 @@ def _check_no_dates(data, times, model, *, in_time):
 
 def _order_assumption(data):
     """Return the assumption about the order of records that have no dates."""
-    return ROW_ORDER if data.X_val is None else LATER
+    return _ROW_ORDER if data.X_val is None else _LATER_VALIDATION_SET
 
 
 def _check_holdout_in_time(model):
-    """Raise if the records of an open holdout are not declared to be in time order."""
+    """Raise ValueError if the records of a ReusableHoldout are not declared to be in time order."""
     if not declares_time_order(model):
         raise ValueError(
             "correlation='time' cannot change the holdout that was passed in, whose records "
@@ -107,56 +117,61 @@ def _check_holdout_in_time(model):
         )
 
 
-def _check_tail_can_be_held_out(meta_estimator, config, data, times):
-    """Raise unless the last records can be held out, or the validation records come last."""
+def _check_tail_can_be_held_out(meta_estimator, config, data, model_times):
+    """Raise ValueError unless the last records can be held out, or the validation set is last."""
     if is_splitter(config.test_size):
         raise ValueError(
             "correlation='time' cuts the last records itself: give holdout a fraction, or "
             f"X_val and y_val, got holdout={meta_estimator.holdout!r}."
         )
-    if times is None and data.X_val is not None:
+    if model_times is None and data.X_val is not None:
         check_validation_is_later(data.X, data.X_val)
 
 
-def _dates(data):
-    """Return dates for the model, dates of the records as numbers, and the horizon in dates.
+def _find_dates(data):
+    """Return the dates that the model needs, the dates of the records, and the horizon in dates.
 
-    They are those of ``X`` followed by those of ``X_val``. The model needs none if the rows are one
-    series in time order. There are none at all if neither ``times`` nor an index holds dates.
+    Dates are numbers, for ``X`` followed by ``X_val``. They come from ``times`` or from the index.
+    If the index has one row per date, in time order, the model needs no dates (None), and those of
+    ``X`` alone are returned. Both are None if there are no dates.
     """
-    n = num_samples(data.X)
-    values = data.times
+    dates = data.times
     tables = {"X": data.X} if data.X_val is None else {"X": data.X, "X_val": data.X_val}
-    if values is None:
-        table_dates = {name: index_dates(table, name) for name, table in tables.items()}
-        if any(dates is None for dates in table_dates.values()):
+    if dates is None:
+        dates_by_table = {name: index_dates(table, name) for name, table in tables.items()}
+        if any(table_dates is None for table_dates in dates_by_table.values()):
             return None, None, horizon_in_dates(data.horizon, None)
-        values = np.concatenate(list(table_dates.values()))
-        if not any(len(np.unique(dates)) < len(dates) for dates in table_dates.values()):
+        dates = np.concatenate(list(dates_by_table.values()))
+        has_repeated_dates = any(
+            len(np.unique(table_dates)) < len(table_dates)
+            for table_dates in dates_by_table.values()
+        )
+        if not has_repeated_dates:
             for name, table in tables.items():
                 check_time_sorted(table, name)
-            return None, table_dates["X"], horizon_in_dates(data.horizon, values)
-    _check_dates_of_tables(values, n, tables)
-    return values, values, horizon_in_dates(data.horizon, values)
+            return None, dates_by_table["X"], horizon_in_dates(data.horizon, dates)
+    _check_dates_of_tables(dates, tables)
+    return dates, dates, horizon_in_dates(data.horizon, dates)
 
 
-def _check_dates_of_tables(values, n, tables):
-    """Raise unless each record has a date, and those after the first ``n`` are later."""
-    total = sum(map(num_samples, tables.values()))
-    if len(values) != total:
+def _check_dates_of_tables(dates, tables):
+    """Raise ValueError unless each record has a date, and the dates of ``X_val`` are later."""
+    n_total = sum(map(num_samples, tables.values()))
+    if len(dates) != n_total:
         raise ValueError(
-            f"times must hold one date per record of {' followed by '.join(tables)}, {total}, got "
-            f"{len(values)}."
+            f"times must hold one date per record of {' followed by '.join(tables)}, {n_total}, "
+            f"got {len(dates)}."
         )
-    if "X_val" in tables and values[n:].min() <= values[:n].max():
+    n = num_samples(tables["X"])
+    if "X_val" in tables and dates[n:].min() <= dates[:n].max():
         raise ValueError(
             "X_val must come after X, and rows of one date stay on one side, got X until "
-            f"{values[:n].max()} and X_val from {values[n:].min()}."
+            f"{dates[:n].max()} and X_val from {dates[n:].min()}."
         )
 
 
-def _check_before(dates, holdout):
-    """Raise if training rows with a known date are not all before a given holdout."""
+def _check_before_holdout(dates, holdout):
+    """Raise ValueError if dates of training records are known and not all before the holdout."""
     calendar = holdout.dependence.sampling_scheme(holdout.n).calendar
     holdout_dates = None if calendar is None else calendar.dates
     if holdout_dates is None:

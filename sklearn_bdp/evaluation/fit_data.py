@@ -16,7 +16,7 @@ from sklearn_bdp.utils.validation import as_frame, check_supported_values
 
 @dataclass(frozen=True)
 class FitData:
-    """Arguments of ``fit``, by their names."""
+    """Arguments of ``fit`` of a search or selector, by their names."""
 
     X: object = field(repr=False)
     y: object = field(repr=False)
@@ -24,10 +24,10 @@ class FitData:
     y_val: object = field(default=None, repr=False)
     groups: object = field(default=None, repr=False)
     groups_val: object = field(default=None, repr=False)
-    times: object = field(default=None, repr=False)  # converted to numbers
+    times: object = field(default=None, repr=False)  # date numbers
     horizon: object = 1
     params: dict = field(default_factory=dict, repr=False)  # for the estimator's ``fit``
-    coordinates: object = field(default=None, repr=False)  # or the columns that hold them
+    coordinates: object = field(default=None, repr=False)  # array, or names of columns of ``X``
 
     def __post_init__(self):
         for name in ("X", "y", "X_val", "y_val"):
@@ -40,32 +40,41 @@ class FitData:
         """Return whether a horizon other than the default was passed."""
         return not (isinstance(self.horizon, numbers.Integral) and self.horizon == 1)
 
-    def parts(self):
-        """Return the values, for a digest."""
+    def values(self):
+        """Return all arguments in the order of the fields, for a digest."""
         return tuple(vars(self).values())
 
-    def checked(self, owner):
-        """Return the data with groups split by table, after checking that all rows match ``X``."""
+    def with_checked_groups(self, meta_estimator):
+        """Return the data with groups split into those of ``X`` and of ``X_val``.
+
+        Raises ValueError unless the rows of all arguments match those of ``X``.
+        """
         n = num_samples(self.X)
         n_validation = 0 if self.X_val is None else num_samples(self.X_val)
         groups, groups_val = groups_by_table(n, n_validation, self.groups, self.groups_val)
         check_row_alignment(
-            owner, self.X, self.y, X_val=self.X_val, y_val=self.y_val, groups=groups, **self.params
+            meta_estimator,
+            self.X,
+            self.y,
+            X_val=self.X_val,
+            y_val=self.y_val,
+            groups=groups,
+            **self.params,
         )
-        weight = self.params.get("sample_weight")
-        if weight is not None and num_samples(weight) != n:
+        sample_weight = self.params.get("sample_weight")
+        if sample_weight is not None and num_samples(sample_weight) != n:
             raise ValueError(
-                f"sample_weight must hold one value per record, got {num_samples(weight)} for {n} "
-                "records."
+                f"sample_weight must hold one value per record, got {num_samples(sample_weight)} "
+                f"for {n} records."
             )
         return replace(self, groups=groups, groups_val=groups_val)
 
 
 def check_records(estimator, X, y):
-    """Raise the error that the estimator's ``fit`` would raise for all records.
+    """Raise ValueError if the estimator does not support a value in the records or targets.
 
-    ``fit`` gets the training set only. A missing value in the holdout that the estimator does not
-    support would otherwise be scored as a wrong prediction.
+    ``fit`` of the estimator sees the training set only. Without this check, an unsupported missing
+    value in the holdout would be scored as a wrong prediction.
     """
     if np.iscomplexobj(X) or (y is not None and np.iscomplexobj(y)):
         raise ValueError("Complex data not supported: X and y must be real.")
@@ -74,7 +83,7 @@ def check_records(estimator, X, y):
     is_table = isinstance(X, np.ndarray) or hasattr(X, "iloc")
     tags = get_tags(estimator).input_tags
     if not is_table or tags.allow_nan or _has_nested_estimator(estimator):
-        return  # only the fit of a pipeline shows which values it supports
+        return  # which values a pipeline supports is unknown before its fit
     allows_text = tags.string or tags.categorical or hasattr(X, "iloc")
     check_values(
         X,
@@ -92,33 +101,37 @@ def _has_nested_estimator(estimator):
 
 
 def groups_by_table(n, n_validation, groups, groups_val):
-    """Return the groups of the training records and of the validation records, None if not given.
+    """Return the groups of ``X`` and of ``X_val``, None for a table without groups.
 
-    ``groups`` may hold those of ``X`` followed by those of ``X_val``.
+    ``n`` and ``n_validation`` are the numbers of records. ``groups`` may contain the groups of
+    ``X`` followed by those of ``X_val``.
     """
     for name, labels in (("groups", groups), ("groups_val", groups_val)):
         if labels is not None:
             check_one_kind_of_labels(name, labels)
-    total = n + n_validation
-    are_of_both = n_validation and groups is not None and groups_val is None
-    if are_of_both and num_samples(groups) == total:
+    n_total = n + n_validation
+    may_contain_both = n_validation and groups is not None and groups_val is None
+    if may_contain_both and num_samples(groups) == n_total:
         return np.asarray(groups)[:n], np.asarray(groups)[n:]
-    hint = f", and groups_val= for X_val, or all {total} as groups=" if n_validation else ""
+    hint = f", and groups_val= for X_val, or all {n_total} as groups=" if n_validation else ""
     _check_n_labels("groups", groups, n, hint)
     _check_n_labels("groups_val", groups_val, n_validation, hint)
     return groups, groups_val
 
 
 def _check_n_labels(name, labels, n_records, hint):
-    """Raise ValueError unless there are no labels, or one for each record of a table."""
+    """Raise ValueError unless there are no labels, or one for each record of a table.
+
+    ``hint``: end of the message that shows how to pass the labels.
+    """
+    table_name = name.replace("groups", "X")  # X or X_val
     if isinstance(labels, str):
-        records = name.replace("groups", "X")
         raise ValueError(
             f"{name} must hold a label for each record, got the text {labels!r}. Pass the column: "
-            f"{name}={records}[{labels!r}]."
+            f"{name}={table_name}[{labels!r}]."
         )
     if labels is not None and num_samples(labels) != n_records:
         raise ValueError(
-            f"{name} has {num_samples(labels)} labels for the {n_records} records of "
-            f"{name.replace('groups', 'X')}. Pass groups= for X, such as X['patient']{hint}."
+            f"{name} has {num_samples(labels)} labels for the {n_records} records of {table_name}. "
+            f"Pass groups= for X, such as X['patient']{hint}."
         )

@@ -1,7 +1,7 @@
 """Cross-validation of candidates: all fits of a search in one parallel call, and their results.
 
-Fits on the same part of the data are sent to a worker together, so that data are rarely copied
-and shared transformers are fitted once. Results arrive as they are ready, so that an interruption
+Fits on the same fold are sent to a worker together, so that data are rarely copied and shared
+transformers are fitted once. Each result is stored as soon as it is ready, so that an interruption
 loses unfinished fits only.
 """
 
@@ -23,13 +23,13 @@ from sklearn_bdp.diagnostics.scores import run_dependence_test, warn_undeclared_
 from sklearn_bdp.evaluation.candidates import (
     INTERRUPTIONS,
     Candidate,
-    Task,
-    WholeJob,
-    cross_validated,
+    FitTask,
+    HoldoutFitJob,
+    cross_validate_candidate,
     run_jobs,
 )
 from sklearn_bdp.evaluation.inner_folds import check_folds
-from sklearn_bdp.evaluation.scoring import Kept
+from sklearn_bdp.evaluation.scoring import ScorerRecord
 from sklearn_bdp.exceptions import ScoreContractError
 from sklearn_bdp.metrics.approximate import (
     OF_DATES,
@@ -51,142 +51,165 @@ from sklearn_bdp.utils.sklearn_compat import (
 )
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
-#: Note for nodes whose cross-validated scores are compared with the holdout without weights.
+#: Note for the certificate if nodes have no weights in the cross-validated score.
 TOO_FEW_MATCHED_NODES = (
     "too few training nodes see as many labeled neighbors in a fold as the holdout nodes do "
     f"(fewer than {MIN_EFFECTIVE_NODES} would count): the cross-validated score is the mean over "
     "all training nodes. If models use labels of neighbors, it is too low, and the holdout "
     "corrects it more often"
 )
-#: Bytes of per-record scores kept for the folds of a search; the worst candidates are dropped.
+#: Largest number of bytes of per-record scores that a search keeps. Those of the worst candidates
+#: are dropped first.
 MAX_SCORE_BYTES = 2**25
 
 
 @dataclass(frozen=True, eq=False)
-class FoldJob:
-    """Fit on all but one fold of the training set and score, as scikit-learn does."""
+class CVFitJob:
+    """Fits of candidates on the training records of one fold, scored on its test records."""
 
     fold_index: int
-    estimator: object
-    X: object = field(repr=False)
-    y: object = field(repr=False)
-    options: dict = field(repr=False)  # for scikit-learn's ``_fit_and_score``, with the rows
-    kept: dict = field(repr=False)  # scores recorded by the scorers of running fits
+    estimator: object  # cloned for each fit
+    X: object = field(repr=False)  # training records
+    y: object = field(repr=False)  # targets of the training records
+    #: Arguments of scikit-learn's ``_fit_and_score``, with the positions of the fold.
+    options: dict = field(repr=False)
+    #: ScorerRecord of each running fit, by ``id`` of its estimator; shared with the scorers.
+    scorer_records: dict = field(repr=False)
 
     def run(self, task, memory):
-        """Return the :class:`FoldScores` of one fit.
+        """Return the :class:`FoldScores` of the candidate of a :class:`FitTask`.
 
-        The test records of a fit are scored before its training records.
+        scikit-learn scores the test records of a fit before its training records. ``memory``:
+        :class:`PrefixMemory` that the candidates of a worker share.
         """
         estimator = clone(self.estimator)
-        recorded = Kept(None if self.options["return_train_score"] else memory)
-        self.kept[id(estimator)] = recorded
+        scorer_record = ScorerRecord(None if self.options["return_train_score"] else memory)
+        self.scorer_records[id(estimator)] = scorer_record
         try:
-            with memory.lent(estimator, self.fold_index):
-                result = fit_and_score(
+            with memory.attach(estimator, self.fold_index):
+                sklearn_result = fit_and_score(
                     estimator,
                     self.X,
                     self.y,
                     parameters=task.candidate.params,
                     callback_ctx=task.context,
-                    candidate_progress=task.progress,
+                    candidate_progress=task.candidate_progress,
                     **self.options,
                 )
-        except Exception as error:  # its frames do not survive the search, their text does
+        except Exception as error:  # its frames are stripped, this text is not
             error.add_note(traceback.format_exc())
             raise
         finally:
-            del self.kept[id(estimator)]
-        if recorded.breach is not None:
-            raise recorded.breach
-        predictions = recorded.predictions or None
-        if not recorded.scores or len(recorded.scores[0]) != len(self.options["test"]):
-            return FoldScores(result, predictions=predictions)
-        scores = recorded.scores[0].astype(np.float32)
-        return FoldScores(result, scores, recorded.clipping[0], predictions=predictions)
+            del self.scorer_records[id(estimator)]
+        if scorer_record.contract_error is not None:
+            raise scorer_record.contract_error
+        predictions = scorer_record.predictions or None
+        # The first call of the scorer was for the test records.
+        has_test_scores = bool(scorer_record.scores) and (
+            len(scorer_record.scores[0]) == len(self.options["test"])
+        )
+        if not has_test_scores:
+            return FoldScores(sklearn_result, predictions=predictions)
+        scores = scorer_record.scores[0].astype(np.float32)
+        clipping = scorer_record.clipping[0]
+        return FoldScores(sklearn_result, scores, clipping, predictions=predictions)
 
 
 @dataclass
 class FoldScores:
-    """Result of one fit on a fold of the training set."""
+    """Result of one candidate on one fold of the training set."""
 
-    result: dict  # as scikit-learn reports it
-    #: Scores of the test records; None if they are unknown or were dropped to save memory.
+    sklearn_result: dict  # of scikit-learn's ``_fit_and_score``
+    #: Scores of the test records in [0, 1]; None if they are unknown or were dropped.
     scores: np.ndarray | None = field(default=None, repr=False)
-    clipping: Any = None  # effect of clipping on these scores, if computed
-    #: Number of scores, and sums of their first four powers.
-    sums: tuple = (0, 0.0, 0.0, 0.0, 0.0)
-    #: Predictions of the tested records, by metric without a proven bound.
+    clipping: Any = None  # effect of clipping on these scores, or None
+    #: Number of scores of independent units, and sums of their powers 1 to 4.
+    power_sums: tuple = (0, 0.0, 0.0, 0.0, 0.0)
+    #: Predictions of the test records, by name of a metric without a proven bound.
     predictions: dict | None = field(default=None, repr=False)
-    #: Contribution to the score that predicts the holdout: weighted sum of scores in [0, 1].
+    #: Weighted sum of the scores in [0, 1]. The sum over all folds predicts the holdout score of
+    #: nodes.
     weighted_sum: float | None = None
 
 
 class FinishedFits:
-    """Finished fits of one search on one split of the data, to resume it after an interruption.
+    """Finished cross-validation fits of one search, to resume it after an interruption.
 
-    Scores of folds depend on training records only; the ledger records the answers of the holdout.
-    The key of a fit has its row and digests of its fold and parameters; it is None if these have
-    no digest. ``file``: stores fits for a new process, with the predictions that a metric needs,
-    but without scores of records; an incomplete line is ignored. ``max_bytes``: of records' scores.
+    Their scores depend on training records only. The key of a fit consists of its row and digests
+    of its fold and parameters; it is None if these have no digest.
+
+    Parameters
+    ----------
+    file : Path or None
+        File that stores finished fits for a new process, with the predictions that a metric needs,
+        but without scores of records. An incomplete line is ignored.
+    max_bytes : int
+        Largest number of bytes of per-record scores in memory.
     """
 
     def __init__(self, *, file=None, max_bytes=MAX_SCORE_BYTES):
         self.file = file
-        # A search sets them: its HoldoutSplit, and its ReusableHoldout once it is open.
-        self.division = None
+        # A search sets its HoldoutSplit, and its ReusableHoldout when that is open.
+        self.holdout_split = None
         self.holdout = None
-        self._fold_by_key = {}  # FoldScores by key of the fit
-        self._folds_by_row = collections.defaultdict(dict)  # {row: {fold_index: FoldScores}}
-        self._bytes_left = max_bytes
-        lines = []
+        self._fold_scores_by_key = {}  # FoldScores by key of the fit
+        self._fold_scores_by_row = collections.defaultdict(dict)  # {row: {fold_index: FoldScores}}
+        self._n_bytes_left = max_bytes
         if file is not None and file.is_file():
-            lines = file.read_text("utf-8").splitlines()
+            self._load(file.read_text("utf-8").splitlines())
+
+    def _load(self, lines):
+        """Load the finished fits in the lines of a file, one JSON list in each line."""
         for line in lines:
-            with contextlib.suppress(ValueError, TypeError):
-                fit_key, result, sums, clipping, weighted_sum, predictions = json.loads(line)
-                clipping = clipping and Clipping(*clipping)
-                if len(sums) != 5:  # a file of an earlier version: the fold is fitted again
+            with contextlib.suppress(ValueError, TypeError):  # an incomplete line
+                fit_key, sklearn_result, power_sums, clipping_fields, weighted_sum, content = (
+                    json.loads(line)
+                )
+                if len(power_sums) != 5:  # a file of an earlier version: the fold is fitted again
                     continue
-                self._fold_by_key[fit_key] = FoldScores(
-                    result,
-                    None,
-                    clipping,
-                    tuple(sums),
-                    predictions=predictions and _predictions_from_json(predictions),
+                clipping = None if clipping_fields is None else Clipping(*clipping_fields)
+                predictions = None if content is None else _predictions_from_json(content)
+                self._fold_scores_by_key[fit_key] = FoldScores(
+                    sklearn_result,
+                    clipping=clipping,
+                    power_sums=tuple(power_sums),
+                    predictions=predictions,
                     weighted_sum=weighted_sum,
                 )
 
     def find(self, row, fold_index, fit_key):
         """Return the :class:`FoldScores` of a finished fit, or None."""
-        fold = self._fold_by_key.get(fit_key)
-        if fold is not None and fold_index not in self._folds_by_row[row]:
-            self._keep(row, fold_index, fold)
-        return fold
+        fold_scores = self._fold_scores_by_key.get(fit_key)
+        if fold_scores is not None and fold_index not in self._fold_scores_by_row[row]:
+            self._keep(row, fold_index, fold_scores)
+        return fold_scores
 
-    def add(self, row, fold_index, fit_key, fold_scores, unit_scores=None, weights=None):
-        """Keep a finished fit.
+    def add(self, row, fold_index, fit_key, fold_scores, unit_scores=None, node_weights=None):
+        """Keep a finished fit in memory, and store it in the file.
 
-        ``unit_scores``: mean scores of its independent units, such as dates; None if these are the
-        test records. ``weights``: of the test records in the score that predicts the holdout.
+        ``unit_scores``: mean scores in [0, 1] of the independent units of the fold, such as dates;
+        None if these are the test records. ``node_weights``: of the test records in the score that
+        predicts the holdout, or None.
         """
-        if fold_scores.scores is not None and weights is not None:
-            fold_scores.weighted_sum = float(weights @ fold_scores.scores.astype(float))
+        if fold_scores.scores is not None and node_weights is not None:
+            fold_scores.weighted_sum = float(node_weights @ fold_scores.scores.astype(float))
         if fold_scores.scores is not None:
-            values = (fold_scores.scores if unit_scores is None else unit_scores).astype(float)
+            if unit_scores is None:
+                unit_scores = fold_scores.scores
+            values = unit_scores.astype(float)
             squares = values**2
-            power_sums = [values.sum(), squares.sum(), squares @ values, squares @ squares]
-            fold_scores.sums = (len(values), *map(float, power_sums))
+            sums = [values.sum(), squares.sum(), squares @ values, squares @ squares]
+            fold_scores.power_sums = (len(values), *map(float, sums))
         if fit_key is not None:
-            self._fold_by_key[fit_key] = fold_scores
+            self._fold_scores_by_key[fit_key] = fold_scores
         if fit_key is not None and self.file is not None:
             clipping = fold_scores.clipping and astuple(fold_scores.clipping)
-            # The ledger reports a folder that cannot be written.
+            # The ledger is in the same folder and reports if it cannot be written.
             with contextlib.suppress(OSError, TypeError):
                 content = [
                     fit_key,
-                    fold_scores.result,
-                    fold_scores.sums,
+                    fold_scores.sklearn_result,
+                    fold_scores.power_sums,
                     clipping,
                     fold_scores.weighted_sum,
                 ]
@@ -199,81 +222,93 @@ class FinishedFits:
         self._keep(row, fold_index, fold_scores)
 
     def _keep(self, row, fold_index, fold_scores):
-        """Keep per-record scores up to the maximum of bytes; drop the worst candidates' first."""
-        self._folds_by_row[row][fold_index] = fold_scores
-        self._bytes_left -= 0 if fold_scores.scores is None else fold_scores.scores.nbytes
-        while self._bytes_left < 0:
-            rows = [
-                folds
-                for folds in self._folds_by_row.values()
+        """Keep the scores of a fold; above the limit, drop per-record scores of the worst rows."""
+        self._fold_scores_by_row[row][fold_index] = fold_scores
+        self._n_bytes_left -= 0 if fold_scores.scores is None else fold_scores.scores.nbytes
+        while self._n_bytes_left < 0:
+            # For each row with per-record scores: its FoldScores.
+            rows_with_scores = [
+                list(folds.values())
+                for folds in self._fold_scores_by_row.values()
                 if any(fold.scores is not None for fold in folds.values())
             ]
-            if len(rows) < 2:
+            if len(rows_with_scores) < 2:
                 return
-            means = [
-                np.mean([fold.sums[1] / max(fold.sums[0], 1) for fold in folds.values()])
-                for folds in rows
-            ]
-            worst_row = rows[int(np.argmin(np.nan_to_num(means, nan=-np.inf)))]
-            for fold in worst_row.values():
+            mean_scores = []
+            for row_folds in rows_with_scores:
+                counts_and_sums = [fold.power_sums[:2] for fold in row_folds]
+                fold_means = [total / max(count, 1) for count, total in counts_and_sums]
+                mean_scores.append(np.mean(fold_means))
+            worst_index = int(np.argmin(np.nan_to_num(mean_scores, nan=-np.inf)))
+            for fold in rows_with_scores[worst_index]:
                 if fold.scores is not None:
-                    self._bytes_left += fold.scores.nbytes
+                    self._n_bytes_left += fold.scores.nbytes
                     fold.scores = None
 
     def variance(self, row):
-        """Return the variance of a record's score in the folds of a row; NaN if it is not known."""
+        """Return the variance of the test scores of a row in [0, 1]; NaN if it is unknown."""
         return self._variance_and_kurtosis(row)[0]
 
     def kurtosis(self, row):
-        """Return the kurtosis of a record's score in the folds of a row; NaN if it is not known."""
+        """Return the kurtosis of the test scores of a row; NaN if it is unknown."""
         return self._variance_and_kurtosis(row)[1]
 
     def _variance_and_kurtosis(self, row):
-        """Return the second central moment and the ratio of the fourth to its square."""
-        sums = [(0, 0.0, 0.0, 0.0, 0.0), *(fold.sums for fold in self._folds_by_row[row].values())]
-        count, *powers = np.sum(sums, axis=0)
-        if not count:
+        """Return variance and kurtosis of the scores of independent units in all folds of a row.
+
+        The kurtosis is the fourth central moment divided by the squared variance.
+        """
+        power_sums = [fold.power_sums for fold in self._fold_scores_by_row[row].values()]
+        n_units, *sums = np.sum([(0, 0.0, 0.0, 0.0, 0.0), *power_sums], axis=0)
+        if not n_units:
             return np.nan, np.nan
-        mean, square, cube, fourth = np.array(powers) / count
-        variance = float(np.clip(square - mean**2, 0.0, 0.25))
-        fourth_moment = fourth - 4.0 * mean * cube + 6.0 * mean**2 * square - 3.0 * mean**4
+        mean, mean_square, mean_cube, mean_fourth = np.array(sums) / n_units
+        variance = float(np.clip(mean_square - mean**2, 0.0, 0.25))
+        fourth_moment = (
+            mean_fourth - 4.0 * mean * mean_cube + 6.0 * mean**2 * mean_square - 3.0 * mean**4
+        )
         if not variance > 1e-7:  # rounding would determine the fourth moment
             return variance, np.nan
         return variance, max(1.0, float(fourth_moment) / variance**2)
 
     def weighted_score(self, row, n_folds):
-        """Return the score of a row in [0, 1] that predicts the holdout; NaN if it is not known."""
-        folds = [self._folds_by_row[row].get(fold_index) for fold_index in range(n_folds)]
+        """Return the weighted score of a row in [0, 1], which predicts the holdout score of nodes.
+
+        NaN if a fold has no weighted scores.
+        """
+        folds = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
         if any(fold is None or fold.weighted_sum is None for fold in folds):
             return math.nan
         return float(np.clip(math.fsum(fold.weighted_sum for fold in folds), 0.0, 1.0))
 
     def unclipped_score(self, row, n_folds):
-        """Return the mean of a row's scores of folds without clipping; NaN if it is not known."""
-        folds = [self._folds_by_row[row].get(fold_index) for fold_index in range(n_folds)]
+        """Return the mean over folds of a row's scores without clipping; NaN if it is unknown."""
+        folds = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
         if any(fold is None or fold.clipping is None for fold in folds):
             return math.nan
         return math.fsum(fold.clipping.plain / fold.clipping.n for fold in folds) / n_folds
 
     def clipping(self, row):
-        """Return the effect of clipping on the folds of a row, None if it is not known."""
-        folds = self._folds_by_row[row].values()
+        """Return the effect of clipping on the folds of a row, None if it is unknown."""
+        folds = self._fold_scores_by_row[row].values()
         clippings = [fold.clipping for fold in folds if fold.clipping is not None]
         return functools.reduce(operator.add, clippings) if clippings else None
 
-    def predictions(self, row, n_folds, name):
-        """Return pooled out-of-fold predictions of a row, or None if they are missing in a fold."""
-        folds = [self._folds_by_row[row].get(fold_index) for fold_index in range(n_folds)]
-        if any(fold is None or name not in (fold.predictions or {}) for fold in folds):
+    def predictions(self, row, n_folds, metric_name):
+        """Return the out-of-fold predictions of a row, fold after fold; None if a fold has none."""
+        folds = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
+        if any(fold is None or metric_name not in (fold.predictions or {}) for fold in folds):
             return None
-        return Predictions.concatenate([fold.predictions[name] for fold in folds])
+        return Predictions.concatenate([fold.predictions[metric_name] for fold in folds])
 
     def scores(self, row, tests, n):
-        """Return the per-record scores of a row and the last fold that tested each record, or None.
+        """Return the scores of all records in a row, and the index of the fold that tested each.
 
-        NaN and -1 for records in no test fold.
+        ``tests``: test positions of each fold; ``n``: number of training records. If several folds
+        tested a record, the last one counts. Records in no test fold have NaN and -1. The result is
+        None if scores are missing.
         """
-        folds = self._folds_by_row[row]
+        folds = self._fold_scores_by_row[row]
         if len(folds) < len(tests) or any(fold.scores is None for fold in folds.values()):
             return None
         scores = np.full(n, np.nan)
@@ -285,64 +320,87 @@ class FinishedFits:
 
 
 def _predictions_as_json(predictions):
-    """Return predictions by metric as lists of targets, responses and the positive label."""
-    return {
-        name: [
-            np.asarray(of_metric.y).tolist(),
-            np.asarray(of_metric.response).tolist(),
-            None if of_metric.pos_label is None else np.asarray(of_metric.pos_label).tolist(),
+    """Return predictions by metric name as lists of targets, responses and the positive label."""
+    content = {}
+    for name, metric_predictions in predictions.items():
+        pos_label = metric_predictions.pos_label
+        content[name] = [
+            np.asarray(metric_predictions.y).tolist(),
+            np.asarray(metric_predictions.response).tolist(),
+            None if pos_label is None else np.asarray(pos_label).tolist(),
         ]
-        for name, of_metric in predictions.items()
-    }
+    return content
 
 
 def _predictions_from_json(content):
-    """Return predictions by metric from lists."""
+    """Return predictions by metric name from the lists of :func:`_predictions_as_json`."""
     return {
         name: Predictions(np.asarray(y), np.asarray(response), pos_label)
         for name, (y, response, pos_label) in content.items()
     }
 
 
-def tested_units(division, folds):
-    """Return the sampling unit of each tested record in the order of the folds.
+def tested_units(holdout_split, folds):
+    """Return a code of the sampling unit of each test record, in the order of the folds.
 
-    Also return the reason why their predictions give no spread, empty if they do. The units are
-    None if records are independent or the units are unknown.
+    Codes are integers, equal for records of one unit. They are None if the records are independent
+    or the units are unknown. Also return the reason why the variation of predictions between units
+    cannot be estimated, empty if it can.
     """
     for train, test in folds:
-        is_fitted = np.zeros(num_samples(division.X), dtype=bool)
+        is_fitted = np.zeros(num_samples(holdout_split.X), dtype=bool)
         is_fitted[train] = True
         if is_fitted[test].any():
             return None, "folds test records that their models were fitted on"
-    if division.scheme.calendar is not None:
+    if holdout_split.scheme.calendar is not None:
         return None, OF_DATES
-    if division.scheme.has_independent_records:
+    if holdout_split.scheme.has_independent_records:
         return None, ""
-    groups = division.train_groups()
+    groups = holdout_split.train_groups()
     if groups is None:
         return None, "the groups of the training records are not declared"
     codes = np.unique(groups, return_inverse=True)[1]
     return np.concatenate([codes[test] for _, test in folds]), ""
 
 
-def check_dependence(division, setting, params, *, groups=None, scores_and_folds=None):
-    """Compare the dependence of a candidate's training scores with the declared one; warn once."""
+def check_dependence(holdout_split, setup, params, *, groups=None, scores_and_folds=None):
+    """Compare the dependence of a candidate's out-of-fold scores with the declared one.
+
+    Warns if they disagree. Returns the report of the test and the scores that it used, see
+    :func:`~sklearn_bdp.diagnostics.scores.run_dependence_test`.
+
+    Parameters
+    ----------
+    holdout_split : HoldoutSplit
+        The training set and its declared dependence.
+    setup : SearchSetup
+        Data and settings of the search.
+    params : dict
+        Parameters of the candidate.
+    groups : array-like or None
+        Groups of the training records in which the scores are compared.
+    scores_and_folds : tuple or None
+        Result of :meth:`FinishedFits.scores`. None: the candidate is cross-validated again.
+    """
 
     def score(metric, folds):
+        """Return an out-of-fold score of each record (or fold, see the metric), NaN after errors.
+
+        ``folds``: pairs of training and test positions.
+        """
         try:
-            setting_of_metric = replace(setting, metric=metric, folds=folds)
-            scores, _ = cross_validated(setting_of_metric, Candidate(params))
+            setup_of_metric = replace(setup, metric=metric, folds=folds)
+            scores, _ = cross_validate_candidate(setup_of_metric, Candidate(params))
             return scores.astype(float)
         except ScoreContractError:
             raise
         except Exception:
-            return np.full(num_samples(division.X), np.nan)
+            return np.full(num_samples(holdout_split.X), np.nan)
 
     return run_dependence_test(
-        division,
-        setting.estimator,
-        setting.metric,
+        holdout_split,
+        setup.estimator,
+        setup.metric,
         score,
         groups=groups,
         scores_and_folds=scores_and_folds,
@@ -350,79 +408,115 @@ def check_dependence(division, setting, params, *, groups=None, scores_and_folds
 
 
 class CrossValidation:
-    """Ordinary cross-validation of candidates on the training set, with a test of dependence.
+    """Cross-validation of the candidates of a search on the training set.
 
-    ``search`` sets its parameters, as in scikit-learn; ``splitter``: draws the folds; ``context``:
-    root of scikit-learn's callbacks, if any.
+    Parameters
+    ----------
+    search : BaseHoldoutSearch
+        The search, with scikit-learn's parameters.
+    metrics : SearchMetrics
+        Metrics of the search.
+    verifier : Verifier
+        Fits candidates on the training set and queries the holdout.
+    finished_fits : FinishedFits
+        Fits that were finished earlier, with the split of the data.
+    splitter : splitter
+        Draws the folds of the training set.
+    split_params : dict
+        Parameters of ``splitter.split``, such as ``groups``.
+    callback_context : object or None
+        Root context of scikit-learn's callbacks, if there are any.
 
-    ``results``: ``cv_results_`` of the training set, and ``scores`` in score units. ``report``:
-    test of dependence of the scores per record, in time or row order.
+    Attributes
+    ----------
+    candidates : list of Candidate
+        All candidates so far. A *row* is a position in this list.
+    results : dict
+        Columns of ``cv_results_`` about the training set.
+    scores : ndarray of shape (n_candidates,)
+        Cross-validated score of the metric that ranks, in score units.
+    dependence_report, dependence_scores : object
+        Result of :meth:`check`.
     """
 
-    def __init__(self, search, metrics, verifier, progress, *, splitter, split_params, context):
+    def __init__(
+        self, search, metrics, verifier, finished_fits, *, splitter, split_params, callback_context
+    ):
         self.search = search
         self.metrics = metrics
-        self.division = progress.division
-        self.name = metrics.name
+        self.holdout_split = finished_fits.holdout_split
+        self.metric_name = metrics.name
         self.metric = metrics.metric
         self.secondary = metrics.secondary
         self.verifier = verifier
-        self.progress = progress
+        self.finished_fits = finished_fits
         self.splitter = splitter
         self.split_params = split_params
-        self.context = context
+        self.callback_context = callback_context
         self.candidates = []
-        self.out = []  # results of scikit-learn by fit, of all candidates
-        self._more = collections.defaultdict(list)  # further columns of ``cv_results_``
+        self.sklearn_results = []  # of scikit-learn's ``_fit_and_score``, by row and fold
+        self._extra_columns = collections.defaultdict(list)  # of ``cv_results_``, by name
         self.results = None
         self.scores = None
-        self.splits = []
-        self._references = {}
-        self._range_ratio = 1.0  # of the metric as folds scored it, to the one that is verified
-        self.n_train = num_samples(self.division.X)  # records behind a score that is compared
-        self._weights = None  # of nodes by fold, for scores that predict the holdout
+        self.splits = []  # pairs of training and test positions in the training set
+        self._references = {}  # TrainingReference by row and name of the metric
+        #: Range of the metric that scored the folds, divided by that of the verified metric.
+        self._range_ratio = 1.0
+        #: Number of training records behind a cross-validated score; effective number for nodes.
+        self.n_train = num_samples(self.holdout_split.X)
+        self._node_weights = None  # weights of the test nodes of each fold, or None
         self.notes = ()  # for the certificate
-        self.report = self.per_record = None
-        self.first = 0  # row of the first candidate that is not eliminated
-        self.verification = None
+        self.dependence_report = None
+        self.dependence_scores = None
+        self.first_row = 0  # of the candidates that were not eliminated
+        self.verification_context = None  # callback context of the fits on the training set
 
     @strip_traceback_frames  # frames of workers in this process hold raw scores
     def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
-        """Cross-validate candidates; the signature is that of scikit-learn's searches."""
+        """Cross-validate candidates and return ``results``.
+
+        ``candidate_params``: parameters of each candidate; ``cv``: another splitter; and
+        ``more_results``: additional columns of ``cv_results_``. The signature is that of
+        scikit-learn's searches.
+        """
         search = self.search
         candidates = [Candidate(params) for params in candidate_params]
         splits = self._splits(cv or self.splitter)
         if search.verbose > 0:
             fits_text = f"{len(splits)} folds for each of {len(candidates)} candidates"
             print(f"Fitting {fits_text}, totalling {len(candidates) * len(splits)} fits")
-        first = len(self.candidates)
+        n_earlier = len(self.candidates)
         tasks = [
-            Task(first + index, candidate, progress=(index, len(candidates)))
+            FitTask(n_earlier + index, candidate, candidate_progress=(index, len(candidates)))
             for index, candidate in enumerate(candidates)
         ]
-        out = self._fit(tasks, splits, callback_ctx)
-        report_failures(out, search.error_score)
+        sklearn_results = self._fit(tasks, splits, callback_ctx)
+        report_failures(sklearn_results, search.error_score)
         if callable(search.scoring):
-            insert_error_scores(out, search.error_score)
+            insert_error_scores(sklearn_results, search.error_score)
         if search._eliminates:
-            self.first = first
+            self.first_row = n_earlier
         self.splits = splits
         self.candidates = self.candidates + candidates
-        self.out = self.out + out
-        for key, value in (more_results or {}).items():
-            self._more[key].extend(value)
+        self.sklearn_results = self.sklearn_results + sklearn_results
+        for column_name, values in (more_results or {}).items():
+            self._extra_columns[column_name].extend(values)
         params = [candidate.params for candidate in self.candidates]
-        self.results = search._format_results(params, len(splits), self.out, self._more)
-        # A copy: scores without a proven bound become those of pooled predictions.
-        self.scores = np.array(self.results[f"mean_test_{self.name}"], dtype=float)
-        for row in range(self.first, len(self.scores)):
-            self.scores[row] = self._predicted(row, len(splits), self.scores[row])
+        self.results = search._format_results(
+            params, len(splits), self.sklearn_results, self._extra_columns
+        )
+        # A copy, because scores without a proven bound are replaced by scores of pooled
+        # predictions.
+        self.scores = np.array(self.results[f"mean_test_{self.metric_name}"], dtype=float)
+        for row in range(self.first_row, len(self.scores)):
+            self.scores[row] = self._weighted_or_mean(row, len(splits), self.scores[row])
         return self.results
 
     def _fit(self, tasks, splits, callback_ctx):
         """Run all fits of these candidates; return scikit-learn's results, ordered by row and fold.
 
-        If an interrupt ends the fits, candidates with all fits are verified before the exit.
+        If the fits are interrupted, candidates with all fits are verified before the error is
+        raised.
         """
         verifier = self.verifier
         n_folds = len(splits)
@@ -432,118 +526,133 @@ class CrossValidation:
             jobs.append(self._final_job(tasks))
 
         def row_score(row):
-            fold_scores = [
-                self._value(results.get((row, fold_index))) for fold_index in range(n_folds)
+            """Return the cross-validated score in score units, NaN if a fold is unfinished."""
+            scores = [
+                self._ranking_score(results.get((row, fold_index))) for fold_index in range(n_folds)
             ]
-            return self._predicted(row, n_folds, float(np.mean(fold_scores)))
+            return self._weighted_or_mean(row, n_folds, float(np.mean(scores)))
 
         def on_result(job, task, result):
-            if isinstance(job, WholeJob):
-                verifier.take(task, result, guess=row_score(task.row))
+            """Keep a FitResult or a FoldScores."""
+            if isinstance(job, HoldoutFitJob):
+                verifier.add_result(task, result, cv_score=row_score(task.row))
             else:
-                results[task.row, job.fold_index] = dict(result.result)
-                self._take_fold(job, task, result)
+                results[task.row, job.fold_index] = dict(result.sklearn_result)
+                self._store_fold(job, task, result)
 
         try:
             run_jobs(jobs, on_result, **verifier.dispatch)
         except INTERRUPTIONS:
-            scores = {task.row: self.metric.to_unit(row_score(task.row)) for task in tasks}
-            verifier.ask_finished(tasks, scores)
+            unit_scores = {task.row: self.metric.to_unit(row_score(task.row)) for task in tasks}
+            verifier.verify_finished(tasks, unit_scores)
             raise
-        out = [results[task.row, fold_index] for task in tasks for fold_index in range(n_folds)]
-        if not out:
+        sklearn_results = [
+            results[task.row, fold_index] for task in tasks for fold_index in range(n_folds)
+        ]
+        if not sklearn_results:
             raise ValueError(
                 "No fits were performed. Was the CV iterator empty? Were there no candidates?"
             )
-        return out
+        return sklearn_results
 
     def _final_job(self, tasks):
-        """Return the fits of all candidates on the whole training set."""
-        final_fits = self.verifier.whole_tasks(tasks)
-        if self.context is None:
-            return WholeJob(self.verifier.setting), final_fits
-        if self.verification is None:
-            self.verification = self.context.subcontext(
+        """Return the job and the tasks of the fits on the whole training set."""
+        final_tasks = self.verifier.final_fit_tasks(tasks)
+        if self.callback_context is None:
+            return HoldoutFitJob(self.verifier.setup), final_tasks
+        if self.verification_context is None:
+            self.verification_context = self.callback_context.subcontext(
                 task_name="verification", max_subtasks=None, sequential_subtasks=False
             ).call_on_fit_task_begin(estimator=self.search)
-        final_fits = [
-            replace(task, context=self.verification.subcontext(task_name="fit", task_id=task.row))
-            for task in final_fits
-        ]
-        return WholeJob(self.verifier.setting, self.search), final_fits
+        tasks_with_context = []
+        for task in final_tasks:
+            context = self.verification_context.subcontext(task_name="fit", task_id=task.row)
+            tasks_with_context.append(replace(task, context=context))
+        return HoldoutFitJob(self.verifier.setup, self.search), tasks_with_context
 
-    def _take_fold(self, job, task, result):
-        """Store the scores of one fold."""
-        self._value(result.result)  # raises where the metric to verify is missing
-        unit_scores = result.scores
-        dates = self.division.time_ordered_dates()
-        if unit_scores is not None and dates is not None:  # each date is predicted from its past
+    def _store_fold(self, job, task, fold_scores):
+        """Store the FoldScores of one fit."""
+        self._ranking_score(fold_scores.sklearn_result)  # raises if the metric to verify is missing
+        unit_scores = fold_scores.scores
+        dates = self.holdout_split.time_ordered_dates()
+        if unit_scores is not None and dates is not None:  # the units are dates
             _, codes = np.unique(dates[job.options["test"]], return_inverse=True)
-            unit_scores = np.bincount(codes, weights=unit_scores.astype(float)) / np.bincount(codes)
-        weights = None if self._weights is None else self._weights[job.fold_index]
-        self.progress.add(task.row, job.fold_index, task.fit_key, result, unit_scores, weights)
+            sums_by_date = np.bincount(codes, weights=unit_scores.astype(float))
+            unit_scores = sums_by_date / np.bincount(codes)
+        node_weights = None
+        if self._node_weights is not None:
+            node_weights = self._node_weights[job.fold_index]
+        self.finished_fits.add(
+            task.row, job.fold_index, task.fit_key, fold_scores, unit_scores, node_weights
+        )
 
-    def _predicted(self, row, n_folds, mean):
-        """Return the score of a row that predicts the holdout: ``mean`` without nodes."""
-        if self._weights is None or not self.metric.is_mean or not math.isfinite(mean):
-            return mean
-        weighted = self.progress.weighted_score(row, n_folds)
-        return self.metric.from_unit(weighted) if math.isfinite(weighted) else mean
+    def _weighted_or_mean(self, row, n_folds, mean_score):
+        """Return the cross-validated score of a row, in score units.
+
+        For nodes it is the weighted score that predicts the holdout score. Otherwise, and if that
+        is unknown, it is ``mean_score``, the mean over the folds.
+        """
+        has_weights = self._node_weights is not None and self.metric.is_mean
+        if not has_weights or not math.isfinite(mean_score):
+            return mean_score
+        unit_score = self.finished_fits.weighted_score(row, n_folds)
+        return self.metric.from_unit(unit_score) if math.isfinite(unit_score) else mean_score
 
     def _match_nodes(self, splits):
-        """Set the weights of test nodes and the effective number of nodes of a weighted score."""
-        matching = self.division.node_matching
-        self.n_train = num_samples(self.division.X)
-        self._weights = None
+        """Set the weights of test nodes, and the effective number of nodes of a weighted score."""
+        matching = self.holdout_split.node_matching
+        self.n_train = num_samples(self.holdout_split.X)
+        self._node_weights = None
         self.notes = ()
         if matching is None:
             return
-        self._weights = matching.weights(splits)
-        if self._weights is None:
+        self._node_weights = matching.weights(splits)
+        if self._node_weights is None:
             self.notes = (TOO_FEW_MATCHED_NODES,)
         else:
-            self.n_train = effective_number(np.concatenate(self._weights))
+            self.n_train = effective_number(np.concatenate(self._node_weights))
 
     def _splits(self, splitter):
-        """Return the folds of the training set."""
-        division = self.division
-        expected = self.search.n_splits_
+        """Return the folds of the training set, as pairs of positions, after checking them."""
+        holdout_split = self.holdout_split
+        n_expected = self.search.n_splits_
         try:
-            splits = list(splitter.split(division.X, division.y, **self.split_params))
+            splits = list(splitter.split(holdout_split.X, holdout_split.y, **self.split_params))
         except ValueError as error:
             raise ValueError(
-                f"cv={splitter} cannot divide the {num_samples(division.X)} training records: "
+                f"cv={splitter} cannot divide the {num_samples(holdout_split.X)} training records: "
                 f"{str(error).rstrip('.')}. Set fewer folds, such as cv=2, or bring more records."
             ) from error
-        check_folds(division, splits)
-        if len(splits) != expected:
+        check_folds(holdout_split, splits)
+        if len(splits) != n_expected:
             raise ValueError(
                 "cv.split and cv.get_n_splits return inconsistent results. Expected "
-                f"{expected} splits, got {len(splits)}"
+                f"{n_expected} splits, got {len(splits)}"
             )
         self._match_nodes(splits)
         return splits
 
     def _fold_jobs(self, tasks, splits, results, callback_ctx):
-        """Return the unfinished fits on folds; store finished ones in ``results``."""
+        """Return a job for each fold with its unfinished tasks.
+
+        Results of fits that were finished earlier are stored in ``results``, by row and fold.
+        """
         search = self.search
-        setting = self.verifier.setting
-        digests = [object_digest(task.candidate.params) for task in tasks]
+        setup = self.verifier.setup
+        params_digests = [object_digest(task.candidate.params) for task in tasks]
         jobs = []
         for fold_index, (train, test) in enumerate(splits):
             split_digest = pickle_digest((fold_index, train, test))
             unfinished_tasks = []
-            for task, digest in zip(tasks, digests, strict=True):
-                fit_key = digest and f"{task.row} {split_digest} {digest}"
-                finished_fold = self.progress.find(task.row, fold_index, fit_key)
-                if finished_fold is not None and self._needs_predictions(finished_fold):
-                    finished_fold = None  # an earlier process stored its scores only
-                if finished_fold is not None:
-                    results[task.row, fold_index] = dict(finished_fold.result)
+            for task, params_digest in zip(tasks, params_digests, strict=True):
+                fit_key = params_digest and f"{task.row} {split_digest} {params_digest}"
+                fold_scores = self.finished_fits.find(task.row, fold_index, fit_key)
+                if fold_scores is not None and not self._lacks_predictions(fold_scores):
+                    results[task.row, fold_index] = dict(fold_scores.sklearn_result)
                     continue
                 context = None
                 if callback_ctx is not None:
-                    candidate_index, _ = task.progress
+                    candidate_index, _ = task.candidate_progress
                     context = callback_ctx.subcontext(
                         task_name="candidate-split-evaluation",
                         task_id=candidate_index * len(splits) + fold_index,
@@ -551,32 +660,32 @@ class CrossValidation:
                 unfinished_tasks.append(replace(task, fit_key=fit_key, context=context))
             options = {
                 "scorer": self.metrics.scorers,
-                "fit_params": setting.fit_params,
+                "fit_params": setup.fit_params,
                 "score_params": {},
                 "return_train_score": search.return_train_score,
                 "return_times": True,
                 "error_score": search.error_score,
                 "verbose": search.verbose,
-                "caller": None if self.context is None else search,
+                "caller": None if self.callback_context is None else search,
                 "train": train,
                 "test": test,
                 "split_progress": (fold_index, len(splits)),
             }
-            job = FoldJob(
-                fold_index, setting.estimator, setting.X, setting.y, options, self.metrics.kept
+            job = CVFitJob(
+                fold_index, setup.estimator, setup.X, setup.y, options, self.metrics.scorer_records
             )
             jobs.append((job, unfinished_tasks))
         return jobs
 
-    def _needs_predictions(self, fold):
-        """Return whether a finished fit lacks predictions that a metric needs."""
+    def _lacks_predictions(self, fold_scores):
+        """Return whether a finished fit has no predictions, and a metric needs them."""
         metrics = [self.metric, *self.secondary.values()]
-        uses_predictions_only = any(
+        needs_predictions = any(
             isinstance(metric, ApproximateMetric) and metric.uses_predictions_only
             for metric in metrics
         )
-        failed = bool(fold.result.get("fit_error"))
-        return uses_predictions_only and fold.predictions is None and not failed
+        is_failed = bool(fold_scores.sklearn_result.get("fit_error"))
+        return needs_predictions and fold_scores.predictions is None and not is_failed
 
     def use_public_ranges(self):
         """Set the range of metrics without a proven bound from the scores of the candidates."""
@@ -584,72 +693,75 @@ class CrossValidation:
             metric = self.metric if name is None else self.secondary[name]
             if not isinstance(metric, ApproximateMetric):
                 continue
-            column = self.name if name is None else name
-            scores = self.results[f"mean_test_{column}"]
+            column = self.metric_name if name is None else name
             if metric.function_name:
-                rows = range(self.first, len(scores))
+                n_rows = len(self.results[f"mean_test_{column}"])
+                rows = range(self.first_row, n_rows)
                 scores = [self.reference(row, name).score for row in rows]
             else:
-                folds = [self.results[f"split{k}_test_{column}"] for k in range(len(self.splits))]
-                scores = np.concatenate(folds)
-            ranged = metric.with_range(scores)
-            if ranged is not metric:  # standard deviations are in units of the range
+                columns = [f"split{index}_test_{column}" for index in range(len(self.splits))]
+                scores = np.concatenate([self.results[column] for column in columns])
+            ranged_metric = metric.with_range(scores)
+            if ranged_metric is not metric:
+                # Standard deviations of references are in units of the range.
                 self._references = {
-                    key: reference for key, reference in self._references.items() if key[1] != name
+                    (row, reference_name): reference
+                    for (row, reference_name), reference in self._references.items()
+                    if reference_name != name
                 }
             if name is None:
-                self.metric = ranged
+                self.metric = ranged_metric
             else:
-                self.secondary[name] = ranged
+                self.secondary[name] = ranged_metric
         self._use_error_clips()
         self.verifier.use_metrics(self.metric, self.secondary)
         if isinstance(self.metric, ApproximateMetric):
-            rows = range(self.first, self.scores.size)
-            self.scores[self.first :] = [self.cv_score(row) for row in rows]
+            rows = range(self.first_row, self.scores.size)
+            self.scores[self.first_row :] = [self.cv_score(row) for row in rows]
 
     def _use_error_clips(self):
         """Clip errors in time as out-of-fold errors suggest, if no range was declared (G31)."""
         if not len(self.splits):
             return
         holdout = self.verifier.holdout
-        metric = clip_errors_in_time(holdout, self.metric, self._out_of_fold_errors)
-        if metric is not self.metric:
-            self._range_ratio = (self.metric.upper - self.metric.lower) / (
-                metric.upper - metric.lower
-            )
-            self.metric = metric
-        for name, secondary in self.secondary.items():
-            self.secondary[name] = clip_errors_in_time(holdout, secondary, self._out_of_fold_errors)
+        clipped_metric = clip_errors_in_time(holdout, self.metric, self._out_of_fold_errors)
+        if clipped_metric is not self.metric:
+            score_range = self.metric.upper - self.metric.lower
+            self._range_ratio = score_range / (clipped_metric.upper - clipped_metric.lower)
+            self.metric = clipped_metric
+        for name, metric in self.secondary.items():
+            self.secondary[name] = clip_errors_in_time(holdout, metric, self._out_of_fold_errors)
 
     def _out_of_fold_errors(self):
         """Return out-of-fold errors of the candidate with the best cross-validated score, or None.
 
-        It is fitted again if scores of records do not tell its errors, or are not known, as after
-        a restart.
+        The candidate is fitted again if its errors do not follow from scores of records, or if
+        these are unknown, as after a restart.
         """
-        scores = self.scores[self.first :]
+        scores = self.scores[self.first_row :]
         if not np.isfinite(scores).any():
             return None
-        leader = self.first + int(np.nanargmax(scores))
+        best_row = self.first_row + int(np.nanargmax(scores))
         tests = [test for _, test in self.splits]
-        recorded = self.progress.scores(leader, tests, num_samples(self.division.X))
-        if recorded is not None and has_undeclared_range(self.metric):
-            per_record = recorded[0][np.isfinite(recorded[0])]
-            errors = errors_of_scores(per_record, self.metric)
+        n_train = num_samples(self.holdout_split.X)
+        scores_and_folds = self.finished_fits.scores(best_row, tests, n_train)
+        if scores_and_folds is not None and has_undeclared_range(self.metric):
+            record_scores, _ = scores_and_folds
+            errors = errors_of_scores(record_scores[np.isfinite(record_scores)], self.metric)
             if errors is not None:
                 return errors
-        estimator = clone(self.search.estimator).set_params(**self.candidates[leader].params)
-        groups = self.division.train_groups()
+        estimator = clone(self.search.estimator).set_params(**self.candidates[best_row].params)
+        groups = self.holdout_split.train_groups()
         return out_of_fold_errors(
-            estimator, CVData(self.division.X, self.division.y, groups, self.splits)
+            estimator, CVData(self.holdout_split.X, self.holdout_split.y, groups, self.splits)
         )
 
     def variance(self, row):
-        """Return the variance of a record's score in [0, 1]; NaN if it is not known."""
-        return float(np.minimum(0.25, self._range_ratio**2 * self.progress.variance(row)))
+        """Return the variance of the test scores of a row in [0, 1]; NaN if it is unknown."""
+        return float(np.minimum(0.25, self._range_ratio**2 * self.finished_fits.variance(row)))
 
     def reference(self, row, name=None):
-        """Return the reference of a row from out-of-fold predictions.
+        """Return the TrainingReference of a row from its out-of-fold predictions.
 
         ``name``: of a secondary metric; None for the metric that ranks.
         """
@@ -658,77 +770,87 @@ class CrossValidation:
             reference = TrainingReference()
             predictions = None
             if metric.uses_predictions_only:
-                predictions = self.progress.predictions(row, len(self.splits), metric.name)
+                predictions = self.finished_fits.predictions(row, len(self.splits), metric.name)
             if predictions is not None:
-                unit_codes, reason = tested_units(self.division, self.splits)
+                unit_codes, reason = tested_units(self.holdout_split, self.splits)
+                node_weights = None
+                if self._node_weights is not None:
+                    node_weights = np.concatenate(self._node_weights)
                 reference = metric.training_reference(
                     predictions,
-                    weights=None if self._weights is None else np.concatenate(self._weights),
+                    weights=node_weights,
                     unit_codes=unit_codes,
                     rule_out=reason,
-                    n_holdout_units=self.division.scheme.n_units,
+                    n_holdout_units=self.holdout_split.scheme.n_units,
                     n_holdout_records=self.verifier.holdout.n,
-                    are_alike=self.division.scheme.has_alike_records,
+                    are_alike=self.holdout_split.scheme.has_alike_records,
                 )
             self._references[row, name] = reference
         return self._references[row, name]
 
     def cv_score(self, row, name=None):
-        """Return the cross-validated score by the formula that is applied to the holdout."""
+        """Return the cross-validated score of a row on one metric, in score units.
+
+        For metrics without a proven bound it is the score of pooled out-of-fold predictions, which
+        has the formula that is applied to the holdout. For other metrics it is the mean over folds.
+        ``name``: of a secondary metric; None for the metric that ranks.
+        """
         metric = self.metric if name is None else self.secondary[name]
-        column = self.name if name is None else name
-        mean_of_folds = float(self.results[f"mean_test_{column}"][row])
-        if not isinstance(metric, ApproximateMetric) or not math.isfinite(mean_of_folds):
-            return mean_of_folds
-        pooled = self.reference(row, name).score
-        return pooled if math.isfinite(pooled) else mean_of_folds
+        column = self.metric_name if name is None else name
+        mean_over_folds = float(self.results[f"mean_test_{column}"][row])
+        if not isinstance(metric, ApproximateMetric) or not math.isfinite(mean_over_folds):
+            return mean_over_folds
+        pooled_score = self.reference(row, name).score
+        return pooled_score if math.isfinite(pooled_score) else mean_over_folds
 
     def selection_scores(self):
         """Return the training scores of all rows that select confirmed candidates, in score units.
 
-        They are those of scikit-learn, means over folds and without a clip that the caller did not
-        declare, also where the value on the holdout is that of pooled or clipped predictions. Means
-        over nodes have the weights of the nodes.
+        They are those of scikit-learn: means over folds, without a clip that the user did not
+        declare, also if the holdout score is that of pooled or clipped predictions. Means over
+        nodes have the weights of the nodes.
         """
         if isinstance(self.metric, ApproximateMetric):
-            return np.asarray(self.results[f"mean_test_{self.name}"], dtype=float)
+            return np.asarray(self.results[f"mean_test_{self.metric_name}"], dtype=float)
         has_default_clip = isinstance(self.metric, ClippedMetric) and bool(self.metric.note)
-        if not has_default_clip or self._weights is not None:
+        if not has_default_clip or self._node_weights is not None:
             return self.scores
         n_folds = len(self.splits)
-        unclipped = np.full(self.scores.size, np.nan)
-        n_clipped = 0
-        for row in range(self.first, self.scores.size):
-            unclipped[row] = self.progress.unclipped_score(row, n_folds)
-            clipping = self.progress.clipping(row)
+        unclipped_scores = np.full(self.scores.size, np.nan)
+        n_clipped = 0  # test records whose error is clipped
+        for row in range(self.first_row, self.scores.size):
+            unclipped_scores[row] = self.finished_fits.unclipped_score(row, n_folds)
+            clipping = self.finished_fits.clipping(row)
             n_clipped += 0 if clipping is None else clipping.n_clipped
-        is_known = np.isfinite(unclipped) | ~np.isfinite(self.scores)
-        return unclipped if n_clipped and is_known[self.first :].all() else self.scores
+        is_known = np.isfinite(unclipped_scores) | ~np.isfinite(self.scores)
+        has_unclipped_scores = n_clipped and is_known[self.first_row :].all()
+        return unclipped_scores if has_unclipped_scores else self.scores
 
-    def _value(self, result):
-        """Return the verified metric's score of one fold; NaN if it is not known."""
-        scores = np.nan if result is None else result["test_scores"]
+    def _ranking_score(self, sklearn_result):
+        """Return a fold's score on the metric that ranks, in score units; NaN without a result."""
+        scores = np.nan if sklearn_result is None else sklearn_result["test_scores"]
         if not isinstance(scores, dict):
             return scores
-        if self.name not in scores:  # a caller's scorer of several metrics
+        if self.metric_name not in scores:  # a user's scorer of several metrics
             raise ValueError(
-                f"refit={self.name!r} must name one of the scores that scoring returns, got "
+                f"refit={self.metric_name!r} must name one of the scores that scoring returns, got "
                 f"{sorted(scores) if scores else 'no dict of scores'}."
             )
-        return scores[self.name]
+        return scores[self.metric_name]
 
     def check(self):
-        """Compare the scores of the best candidate with the declared correlation."""
-        scores = self.scores[self.first :]  # earlier rounds of halving had smaller folds
+        """Test the scores of the best candidate for undeclared dependence of records."""
+        scores = self.scores[self.first_row :]  # earlier rounds of halving had smaller folds
         if np.isnan(scores).all():
-            warn_undeclared_dependence(self.division)
+            warn_undeclared_dependence(self.holdout_split)
             return
-        best = self.first + int(np.nanargmax(scores))
+        best_row = self.first_row + int(np.nanargmax(scores))
         tests = [test for _, test in self.splits]
-        self.report, self.per_record = check_dependence(
-            self.division,
-            self.verifier.setting,
-            self.candidates[best].params,
+        n_train = num_samples(self.holdout_split.X)
+        self.dependence_report, self.dependence_scores = check_dependence(
+            self.holdout_split,
+            self.verifier.setup,
+            self.candidates[best_row].params,
             groups=self.split_params.get("groups"),
-            scores_and_folds=self.progress.scores(best, tests, num_samples(self.division.X)),
+            scores_and_folds=self.finished_fits.scores(best_row, tests, n_train),
         )

@@ -1,4 +1,4 @@
-"""Division of the data into a training set and a holdout that obeys the declared dependence.
+"""Split of the data into a training set and a holdout that no dependent records cross.
 
 A meta-estimator is an estimator with the parameters ``holdout``, ``correlation`` and
 ``random_state``: a search, a selector or a filter.
@@ -35,55 +35,57 @@ from sklearn_bdp.evaluation.declared_dates import resolve_dates
 from sklearn_bdp.evaluation.fit_data import groups_by_table
 from sklearn_bdp.exceptions import InnerFoldsWarning
 from sklearn_bdp.holdout.config import HoldoutConfig, is_splitter
-from sklearn_bdp.ledger.ledger import Fact, read_notes
+from sklearn_bdp.ledger.ledger import SystemNote, read_notes
 from sklearn_bdp.release.context import PastRecords
 from sklearn_bdp.utils.hashing import pickle_digest
 from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing, safe_split
 from sklearn_bdp.utils.validation import caller_level, check_array, check_label_values
 
-#: Assumption after a split that reads the labels (theory G10).
+#: Assumption after a split that depends on the labels (theory G10).
 STRATIFIED = (
     "the holdout was drawn by {splitter}, which reads the labels: intervals refer to data with "
     "exactly these class proportions, not to new records"
 )
-#: Assumption about a validation set that the caller passes, which cannot be checked.
-APART = "no record of the validation set is, or depends on, a training record"
+#: Assumption about a validation set that the user passes, which cannot be checked.
+SEPARATE_VALIDATION_SET = "no record of the validation set is, or depends on, a training record"
 
 
 @dataclass(frozen=True)
 class HoldoutSplit:
-    """Training set and holdout of a search.
+    """Training set and holdout of a search or selector.
 
-    :meth:`from_data` divides the data of ``fit``, :meth:`from_validation_set` takes the validation
-    set of the caller, and :meth:`from_existing_holdout` continues with an open holdout.
+    :meth:`from_data` splits the data of ``fit``, :meth:`from_validation_set` takes the validation
+    set of the user, and :meth:`from_existing_holdout` continues with a ReusableHoldout.
     """
 
-    X: object = field(repr=False)  # the training records
-    y: object = field(repr=False)
-    X_holdout: object = field(repr=False)  # the records that only the mechanism sees
-    y_holdout: object = field(repr=False)
+    X: object = field(repr=False)  # training records
+    y: object = field(repr=False)  # targets of the training records
+    X_holdout: object = field(repr=False)  # holdout records, which the mechanism alone scores
+    y_holdout: object = field(repr=False)  # targets of the holdout records
     model: CorrelationModel  # of the holdout records
-    train_model: CorrelationModel | None  # of the training records, for the inner folds
-    #: Positions in the data given to ``fit``; ``None`` for an explicit validation set.
+    train_model: CorrelationModel | None  # of the training records; None: undeclared
+    #: Positions of the training records in the data passed to ``fit``. None if these were not split
+    #: here.
     train: np.ndarray | None = field(default=None, repr=False)
+    #: Positions of the holdout records in the data passed to ``fit``, or None.
     holdout: np.ndarray | None = field(default=None, repr=False)
-    #: Records dropped before and after a holdout that was cut from one sequence with the training
-    #: set (``None`` on a side without training records).
+    #: Numbers of records dropped before and after a holdout that was cut out of one sequence. None
+    #: for a side without training records, and without a sequence.
     gap: object = None
     coordinates: np.ndarray | None = field(default=None, repr=False)  # of the training records
     assumption: str = ""  # additional assumption for the certificate; empty if there is none
-    stratified: bool = False  # whether the split read the targets
-    #: Hints in the arguments at dependence that is not declared.
-    hints: tuple = ()
-    training_data: TrainingData | None = None  # to compare with the holdout
+    stratified: bool = False  # whether the split depends on the targets
+    hints: tuple = ()  # texts about arguments that suggest undeclared dependence
+    training_data: TrainingData | None = None  # to be compared with the holdout records
     #: In time order, all records before the holdout.
     past_records: PastRecords | None = field(default=None, repr=False)
-    targets_digest: str | None = None  # of the targets given to ``fit``, if they are split here
-    config: HoldoutConfig | None = None  # of a new holdout; ``None``: a holdout was passed
-    seed: int | None = None  # of the split and of sampled candidates, if none was given
+    targets_digest: str | None = None  # of the targets passed to ``fit``, if they are split here
+    config: HoldoutConfig | None = None  # of a new holdout; None: a ReusableHoldout was passed
+    seed: int | None = None  # of the split and of sampled candidates, if ``random_state`` is None
     split_note: dict | None = None  # digest and seed of the split, for a ledger
-    groups: object = field(default=None, repr=False)  # of the training records, as given to ``fit``
-    #: Of nodes: how cross-validation on the training nodes predicts the score on the holdout.
+    groups: object = field(default=None, repr=False)  # of the training records, as passed to fit
+    #: For nodes: folds and weights with which cross-validation on the training nodes predicts the
+    #: score on the holdout.
     node_matching: NodeMatching | None = field(default=None, repr=False)
 
     @classmethod
@@ -95,7 +97,7 @@ class HoldoutSplit:
         estimator : estimator
             Its tags state whether ``X`` holds pairwise distances.
         data : FitData
-            Records without a validation set.
+            Arguments of ``fit``, without a validation set.
         test_size : float or splitter
             Fraction of the records, or a splitter with one split.
         correlation : object
@@ -117,11 +119,11 @@ class HoldoutSplit:
         _check_order_of_rows(model, scheme, X, data.groups, correlation)
         stratified = False
         if is_splitter(test_size):
-            train, test = _one_split(test_size, X, y, data.groups)
-            _check_split(model, scheme, train, test, divider=f"holdout={test_size!r}")
-            stratified = _reads_labels(test_size, X, y, data.groups)
+            train, test = _only_split(test_size, X, y, data.groups)
+            _check_split(model, scheme, train, test, split_argument=f"holdout={test_size!r}")
+            stratified = _depends_on_labels(test_size, X, y, data.groups)
         else:
-            # Theory G10: never stratified or redrawn, because training labels would then depend on
+            # Theory G10: never stratified or redrawn. Otherwise training labels would depend on
             # holdout labels.
             train, test = _random_split(model, n, test_size, random_state)
         model = model.with_estimated_strength(y, train)
@@ -145,7 +147,7 @@ class HoldoutSplit:
 
     @classmethod
     def from_validation_set(cls, data, correlation) -> Self:
-        """Return the split of a validation set that the caller passes.
+        """Return the split in which the validation set of the user is the holdout.
 
         Groups and models with a number of records may describe the records of ``X`` followed by
         those of ``X_val``. In that case records of the two tables must not depend on one another.
@@ -153,7 +155,7 @@ class HoldoutSplit:
         Parameters
         ----------
         data : FitData
-            Records with a validation set.
+            Arguments of ``fit``, with a validation set.
         correlation : object
             Declared dependence, as for :func:`~sklearn_bdp.correlation.check_correlation`.
         """
@@ -176,19 +178,19 @@ class HoldoutSplit:
         train_model: CorrelationModel | None = None
         if model.n_records == n + n_validation:
             check_row_order("correlation", model, X, X_val)
-            _check_split(model, scheme, train, test, divider="X_val")
+            _check_split(model, scheme, train, test, split_argument="X_val")
             if y is not None:
                 model = model.with_estimated_strength(np.concatenate([y, y_val]), train)
             node_matching = match_nodes(model, train, test)
             train_model = model.training_model(train)
             model = model.conditional_on_rest(test)
-            # The holdout continues the chain of the training set, without dropped records.
-            assumption = APART if scheme.in_time_order and scheme.calendar is None else ""
+            # The holdout continues the sequence of the training set, without dropped records.
+            needs_separation = scheme.in_time_order and scheme.calendar is None
         else:
             model.check_n(n_validation)
             if scheme.in_time_order and model.n_records is None:
                 train_model = model  # a chain of any length describes the training records, too
-            assumption = "" if scheme.calendar is not None else APART
+            needs_separation = scheme.calendar is None
         return cls(
             X=X,
             y=y,
@@ -196,14 +198,14 @@ class HoldoutSplit:
             y_holdout=targets(X_val, y_val),
             model=model,
             train_model=train_model,
-            assumption=assumption,
+            assumption=SEPARATE_VALIDATION_SET if needs_separation else "",
             past_records=past_records,
             node_matching=node_matching,
         )
 
     @classmethod
     def from_existing_holdout(cls, holdout, data, correlation, *, has_splitter) -> Self:
-        """Return the split in which all data are training data of an open holdout.
+        """Return the split in which all data are training records beside a ReusableHoldout.
 
         ``correlation`` and groups describe the training records here. A chain that describes the
         holdout also describes the training records.
@@ -211,19 +213,19 @@ class HoldoutSplit:
         Parameters
         ----------
         holdout : ReusableHoldout
-            The open holdout.
+            The holdout that was passed to the search or selector.
         data : FitData
-            The training records.
+            Arguments of ``fit``.
         correlation : object
             Declared dependence of the training records, or None.
         has_splitter : bool
-            Whether the inner folds come from a splitter of the caller.
+            Whether the folds of cross-validation come from a splitter of the user.
         """
         n = num_samples(data.X)
         model = holdout.dependence
-        train_model = _training_model(model, data, correlation)
+        train_model = _model_beside_holdout(model, data, correlation)
         scheme = model.sampling_scheme(holdout.n)
-        # Training nodes of a network that is split by nodes are divided at random, declared or not.
+        # Training nodes of a network that is split by nodes are always divided at random.
         if train_model is None and not (scheme.is_conditional or has_splitter):
             warnings.warn(
                 "The records of this holdout are dependent, but no dependence is declared for the "
@@ -248,26 +250,29 @@ class HoldoutSplit:
 
     @property
     def scheme(self) -> SamplingScheme:
-        """Sampling scheme of the holdout; of the training records if there is no holdout."""
+        """Sampling scheme of the holdout, or of the training records if there is no holdout."""
         records = self.X if self.X_holdout is None else self.X_holdout
         return self.model.sampling_scheme(num_samples(records))
 
     @property
     def train_scheme(self) -> SamplingScheme | None:
-        """Sampling scheme of the training records, or None if it is not declared."""
+        """Sampling scheme of the training records, or None if their dependence is undeclared."""
         if self.train_model is None:
             return None
         return self.train_model.sampling_scheme(num_samples(self.X))
 
     def train_groups(self):
-        """Return the groups of the training records, or None if they are independent."""
+        """Return a group code of each training record, or None without independent groups."""
         scheme = self.train_scheme
         if scheme is None or scheme.has_independent_records or not scheme.has_independent_units:
             return None
         return self.train_model.components(num_samples(self.X))
 
     def time_ordered_dates(self):
-        """Return the date number of each training record if dates are predicted from their past."""
+        """Return the date code of each training record, or None if they have no time order.
+
+        Codes increase with the date.
+        """
         scheme = self.train_scheme
         if scheme is None or scheme.calendar is None:
             return None
@@ -282,8 +287,8 @@ def _check_validation_set(y, y_val, n_validation):
         raise ValueError("X_val must hold at least one record, got 0.")
 
 
-def _training_model(holdout_model, data, correlation):
-    """Return the dependence of training records beside an open holdout, None if undeclared."""
+def _model_beside_holdout(holdout_model, data, correlation):
+    """Return the model of all data as training records beside a holdout, None if undeclared."""
     if correlation is None and data.groups is not None and holdout_model.n_records is not None:
         correlation = "groups"
     if correlation is None:
@@ -301,21 +306,23 @@ def split_for(meta_estimator, config, estimator, data):
     meta_estimator : estimator
         Estimator with the parameters ``holdout``, ``correlation`` and ``random_state``.
     config : HoldoutConfig or None
-        Settings of a new holdout; None if ``holdout`` is open.
+        Settings of a new holdout; None if ``holdout`` is a ReusableHoldout.
     estimator : estimator
         Estimator that is fitted on the training set.
     data : FitData
         Arguments of ``fit``.
     """
     check_label_values(data.y)
-    _check_parameters_of_fit(estimator, data)
-    coordinates = _coordinates(data)
-    declared, dependence = _declarations(meta_estimator, config, data)
+    _check_ambiguous_arguments(estimator, data)
+    coordinates = _check_coordinates(data)
+    train_correlation, order_correlation = _declared_correlations(meta_estimator, config, data)
     splitters = getattr(meta_estimator, "cv", None), getattr(config, "test_size", None)
-    hints = declaration_hints(data.X, correlation=declared, groups=data.groups, splitters=splitters)
-    # Each of several sequences is in time order, the rows need not be.
-    in_sequences = data.groups is not None and is_chain(dependence)
-    in_time = declares_time_order(dependence) and not in_sequences
+    hints = declaration_hints(
+        data.X, correlation=train_correlation, groups=data.groups, splitters=splitters
+    )
+    # Several sequences are in time order one by one. Their rows may alternate.
+    in_sequences = data.groups is not None and is_chain(order_correlation)
+    in_time = declares_time_order(order_correlation) and not in_sequences
     correlation = meta_estimator.correlation
     time_assumption = ""
     if in_time or data.times is not None or data.has_horizon:
@@ -324,50 +331,50 @@ def split_for(meta_estimator, config, estimator, data):
     split_note = None
     random_state = meta_estimator.random_state
     if config is not None and config.ledger is not None and random_state is None:
-        split_note = _recorded_split(config, data, seed)
+        split_note = _make_split_note(config, data, seed)
         seed = split_note["seed"]
         random_state = seed
     if config is None:
         has_splitter = hasattr(getattr(meta_estimator, "cv", None), "split")
-        split = HoldoutSplit.from_existing_holdout(
+        holdout_split = HoldoutSplit.from_existing_holdout(
             meta_estimator.holdout, data, correlation, has_splitter=has_splitter
         )
     elif data.X_val is not None:
-        split = HoldoutSplit.from_validation_set(data, correlation)
+        holdout_split = HoldoutSplit.from_validation_set(data, correlation)
     else:
-        split = HoldoutSplit.from_data(
+        holdout_split = HoldoutSplit.from_data(
             estimator,
             data,
             test_size=config.test_size,
             correlation=correlation,
             random_state=random_state,
         )
-    is_split_here = split.train is not None
+    digest = None
+    if holdout_split.train is not None and data.y is not None:
+        digest = targets_digest(data.X, data.y)
     return replace(
-        split,
+        holdout_split,
         config=config,
         hints=hints,
         seed=seed,
         split_note=split_note,
-        assumption=". ".join(filter(None, (split.assumption, time_assumption))),
-        targets_digest=(
-            targets_digest(data.X, data.y) if is_split_here and data.y is not None else None
-        ),
-        training_data=_training_data(split, data.groups, estimator),
-        groups=_of_training_records(data.groups, split),
-        coordinates=_of_training_records(coordinates, split),
+        assumption=". ".join(filter(None, (holdout_split.assumption, time_assumption))),
+        targets_digest=digest,
+        training_data=_make_training_data(holdout_split, data.groups, estimator),
+        groups=_select_training_records(data.groups, holdout_split),
+        coordinates=_select_training_records(coordinates, holdout_split),
     )
 
 
-def _of_training_records(values, split):
-    """Return the values of the training records, if there are values and a split divides them."""
-    if values is None or split.train is None:
+def _select_training_records(values, holdout_split):
+    """Return the values of the training records, from values of all records or None."""
+    if values is None or holdout_split.train is None:
         return values
-    return np.asarray(values)[split.train]
+    return np.asarray(values)[holdout_split.train]
 
 
-def _check_parameters_of_fit(estimator, data):
-    """Raise if an argument of ``fit`` may be meant for the estimator's own ``fit``."""
+def _check_ambiguous_arguments(estimator, data):
+    """Raise ValueError if an argument of ``fit`` may be meant for the estimator's own ``fit``."""
     alternatives = {"X_val": "holdout=ReusableHoldout(X_val, y_val)", "times": "the index of X"}
     for name, alternative in alternatives.items():
         if getattr(data, name) is not None and has_fit_parameter(estimator, name):
@@ -377,66 +384,70 @@ def _check_parameters_of_fit(estimator, data):
             )
 
 
-def _coordinates(data):
-    """Return the coordinates of all records as an array; None if they were not passed."""
+def _check_coordinates(data):
+    """Return the coordinates as an array of shape (n_samples, n_dimensions), or None."""
     coordinates = data.coordinates
     if coordinates is None:
         return None
-    if isinstance(coordinates, list | tuple) and all(isinstance(c, str) for c in coordinates):
-        missing = [name for name in coordinates if name not in getattr(data.X, "columns", ())]
-        if missing:
-            raise ValueError(f"coordinates must name columns of X, got {missing}.")
+    is_list = isinstance(coordinates, list | tuple)
+    if is_list and all(isinstance(name, str) for name in coordinates):
+        missing_names = [name for name in coordinates if name not in getattr(data.X, "columns", ())]
+        if missing_names:
+            raise ValueError(f"coordinates must name columns of X, got {missing_names}.")
         coordinates = data.X[list(coordinates)]
     return check_array("coordinates", coordinates, shape=(num_samples(data.X), None))
 
 
-def _declarations(meta_estimator, config, data):
-    """Return the declared correlation of the training records, and the one that orders rows.
+def _declared_correlations(meta_estimator, config, data):
+    """Return the correlation of the training records, and the one that may declare a time order.
 
-    They differ if an open holdout states the dependence of its records.
+    They may differ if ``holdout`` is a ReusableHoldout, whose dependence is declared there.
     """
-    declared = meta_estimator.correlation
-    if config is not None or declared is not None:
-        return declared, declared
-    dependence = meta_estimator.holdout.dependence  # describes the training records, too
-    if dependence.sampling_scheme(meta_estimator.holdout.n).has_independent_records:
-        return None, dependence
-    if data.groups is not None and dependence.n_records is not None:
-        return "groups", dependence
-    return dependence, dependence
+    correlation = meta_estimator.correlation
+    if config is not None or correlation is not None:
+        return correlation, correlation
+    holdout_model = meta_estimator.holdout.dependence
+    if holdout_model.sampling_scheme(meta_estimator.holdout.n).has_independent_records:
+        return None, holdout_model
+    if data.groups is not None and holdout_model.n_records is not None:
+        return "groups", holdout_model
+    return holdout_model, holdout_model
 
 
-def _recorded_split(config, data, seed):
-    """Return digest and seed of the split for a ledger: the recorded seed if there is one.
+def _make_split_note(config, data, seed):
+    """Return the note on the split for a ledger, as ``{"data": digest, "seed": seed}``.
 
-    The same script splits the same data in the same way, to resume after an interruption.
+    If the ledger has a note on the same data, its seed is used. So the same script splits the same
+    data in the same way, to resume after an interruption.
     """
-    digest = pickle_digest((data.parts(), repr(config.test_size)))
-    notes = read_notes(config.ledger, Fact.SPLIT)
+    digest = pickle_digest((data.values(), repr(config.test_size)))
+    notes = read_notes(config.ledger, SystemNote.SPLIT)
     recorded_seeds = {note["data"]: note["seed"] for note in notes}
     return {"data": digest, "seed": recorded_seeds.get(digest, seed)}
 
 
-def _training_data(split, groups, estimator):
-    """Return the training records, to compare them with a holdout that the caller split off."""
-    model = split.train_model
-    if model is None and groups is not None and num_samples(groups) == num_samples(split.X):
-        model = check_correlation("groups", groups=groups)
-    classifier = is_classifier(estimator) and split.y is not None
-    return TrainingData(((split.X, split.y),), train_model=model, classifier=classifier)
+def _make_training_data(holdout_split, groups, estimator):
+    """Return the training records as :class:`TrainingData`, to be compared with the holdout."""
+    X = holdout_split.X
+    y = holdout_split.y
+    train_model = holdout_split.train_model
+    if train_model is None and groups is not None and num_samples(groups) == num_samples(X):
+        train_model = check_correlation("groups", groups=groups)
+    classifier = is_classifier(estimator) and y is not None
+    return TrainingData(((X, y),), train_model=train_model, classifier=classifier)
 
 
 def _check_order_of_rows(model, scheme, X, groups, correlation):
-    """Raise if the index of the records orders them in another way than the model needs."""
+    """Raise ValueError if the index of ``X`` shows another order of rows than the model needs."""
     check_row_order("correlation", model, X)
-    if model.n_records is None and not scheme.has_independent_records:  # in the order of the rows
+    if model.n_records is None and not scheme.has_independent_records:  # a chain of all rows
         check_time_sorted(X)
     elif groups is not None and is_chain(correlation):
         check_sequences_sorted(X, model.components(num_samples(X)))
 
 
 def _random_split(model, n, test_size, random_state):
-    """Return training and holdout records that a model draws."""
+    """Return positions of training and holdout records, as a correlation model splits them."""
     if not n * test_size >= 1:
         raise ValueError(
             f"holdout={test_size!r} leaves no records for the holdout with n_samples={n}; it "
@@ -447,30 +458,36 @@ def _random_split(model, n, test_size, random_state):
 
 
 def _model_of_training_set(model, train):
-    """Return the model of the training records; None if a chain's middle is held out."""
+    """Return the model of the training records; None if the middle of a chain is held out."""
     try:
         return model.training_model(train)
-    except ValueError:  # two chains
+    except ValueError:  # the training records would be two chains
         return None
 
 
 def _past_records(scheme, X, y, rows, holdout_rows):
-    """Return the records among these rows of dates before the holdout, in time order."""
+    """Return the records with dates before the holdout, in time order; None without dates.
+
+    ``rows``: positions of the records to choose from.
+    """
     if scheme.calendar is None or y is None:
         return None
-    dates = scheme.record_blocks
-    first_date = dates[holdout_rows].min()
-    rows = rows[dates[rows] < first_date]
-    rows = rows[np.argsort(dates[rows], kind="stable")]
-    return PastRecords(safe_indexing(X, rows), np.asarray(y)[rows], dates[rows] - first_date)
+    dates = scheme.record_blocks  # date code of each record
+    first_holdout_date = dates[holdout_rows].min()
+    past_rows = rows[dates[rows] < first_holdout_date]
+    past_rows = past_rows[np.argsort(dates[past_rows], kind="stable")]
+    return PastRecords(
+        safe_indexing(X, past_rows), np.asarray(y)[past_rows], dates[past_rows] - first_holdout_date
+    )
 
 
 def _groups_of_both(data, correlation, n, n_validation):
-    """Return the labels of both tables if the correlation needs them, else those of ``X``."""
+    """Return the labels of both tables if the correlation needs them, otherwise those of ``X``."""
     groups, groups_val = groups_by_table(n, n_validation, data.groups, data.groups_val)
-    declarations = correlation if isinstance(correlation, list | tuple) else [correlation]
+    correlations = correlation if isinstance(correlation, list | tuple) else [correlation]
     in_sequences = is_chain(correlation) and groups is not None
-    if not in_sequences and not any(isinstance(part, str) for part in declarations):
+    has_name = any(isinstance(item, str) for item in correlations)  # "groups" or "time"
+    if not in_sequences and not has_name:
         return groups
     if groups is None or groups_val is None:
         declaration = "a chain with groups=" if in_sequences else "correlation='groups'"
@@ -483,51 +500,63 @@ def _groups_of_both(data, correlation, n, n_validation):
     return np.array(labels, dtype=object if has_mixed_types else None)
 
 
-def _check_split(model, scheme, train, test, *, divider):
-    """Raise if records on both sides may depend on one another.
+def _check_split(model, scheme, train, test, *, split_argument):
+    """Raise ValueError if a training record and a holdout record may depend on one another.
 
-    Chains are contiguous, and their model accounts for a cut; networks of finite strength are split
-    by nodes (theory G13). ``divider``: the argument that made the split.
+    Chains may be cut, because their model accounts for it. Networks of finite strength may be
+    split by nodes (theory G13). ``split_argument``: the argument that made the split, for messages.
     """
     if scheme.calendar is not None:
-        dates = scheme.record_blocks
+        dates = scheme.record_blocks  # date code of each record
         if not dates[train].max() < dates[test].min():
             raise ValueError(
-                f"{divider} puts training records on or after the first date of the holdout, whose "
-                "outcomes they may tell of. Hold out the last dates, as holdout=0.25 does."
+                f"{split_argument} puts training records on or after the first date of the "
+                "holdout, whose outcomes they may tell of. Hold out the last dates, as "
+                "holdout=0.25 does."
             )
-    n_cuts = n_split_components(model, train, test)
-    if n_cuts:
-        unit = "dependent group"
+    n_split = n_split_components(model, train, test)
+    if n_split:
+        component = "dependent group"
         fix = "divide whole groups, as GroupShuffleSplit does"
         if scheme.bounds_hold_given_rest:
-            unit = "linked record"
+            component = "linked record"
             fix = "drop their neighbors from the training set"
         raise ValueError(
-            f"{divider} separates {n_cuts} {unit}{'s' * (n_cuts > 1)} ({model.describe()}): scores "
-            f"on the holdout would be too high. Set holdout=0.25 instead, or {fix}."
+            f"{split_argument} separates {n_split} {component}{'s' * (n_split > 1)} "
+            f"({model.describe()}): scores on the holdout would be too high. Set holdout=0.25 "
+            f"instead, or {fix}."
         )
 
 
-def _reads_labels(splitter, X, y, groups):
-    """Return whether a splitter's split depends on the targets, as far as one permutation shows."""
+def _depends_on_labels(splitter, X, y, groups):
+    """Return whether a split changes if the targets are permuted once, by a fixed permutation."""
     if isinstance(splitter, StratifiedShuffleSplit | StratifiedKFold | StratifiedGroupKFold):
         return True
     if y is None:
         return False
-    order = np.random.default_rng(0).permutation(num_samples(y))
+    permutation = np.random.default_rng(0).permutation(num_samples(y))
+    permuted_y = safe_indexing(y, permutation)
     try:
-        test, repeated_test, permuted_test = (
-            next(iter(copy.deepcopy(splitter).split(X, labels, groups)))[1]
-            for labels in (y, y, safe_indexing(y, order))
-        )
+        test = _first_test_positions(splitter, X, y, groups)
+        repeated_test = _first_test_positions(splitter, X, y, groups)
+        permuted_test = _first_test_positions(splitter, X, permuted_y, groups)
     except Exception:  # a custom splitter that supports these labels only
         return False
+    # A splitter without a seed differs anyway.
     return np.array_equal(test, repeated_test) and not np.array_equal(test, permuted_test)
 
 
-def _one_split(splitter, X, y, groups):
-    """Return the only split of ``splitter`` as two index arrays."""
+def _first_test_positions(splitter, X, y, groups):
+    """Return the test positions of the first split, without changing the splitter's state."""
+    _, test = next(iter(copy.deepcopy(splitter).split(X, y, groups)))
+    return test
+
+
+def _only_split(splitter, X, y, groups):
+    """Return positions of training and holdout records from a splitter with one split.
+
+    Raises ValueError for several splits, an empty side, or a record on both sides.
+    """
     n_splits = splitter.get_n_splits(X, y, groups)
     if n_splits != 1:
         raise ValueError(
@@ -538,8 +567,8 @@ def _one_split(splitter, X, y, groups):
     ((train, test),) = splitter.split(X, y, groups)
     train = np.asarray(train)
     test = np.asarray(test)
-    for name, part in (("training part", train), ("holdout", test)):
-        if part.size == 0:
+    for name, positions in (("training part", train), ("holdout", test)):
+        if positions.size == 0:
             raise ValueError(f"holdout={splitter!r} leaves no records for the {name}.")
     if np.intersect1d(train, test).size:
         raise ValueError(f"holdout={splitter!r} puts records on both sides of the split.")

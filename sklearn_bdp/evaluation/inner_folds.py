@@ -1,4 +1,4 @@
-"""Folds of the training set for cross-validation, which obey the declared dependence."""
+"""Folds of the training set for cross-validation, which keep dependent records together."""
 
 import numbers
 
@@ -10,80 +10,106 @@ from sklearn_bdp.diagnostics.scores import CV_MIXES_DATES, CV_SPLITS_GROUPS
 from sklearn_bdp.utils.sklearn_compat import num_samples
 
 
-def inner_folds(cv, split, *, classifier):
-    """Return the inner cross-validation on the training set.
+def inner_folds(cv, holdout_split, *, classifier):
+    """Return the splitter for cross-validation on the training set.
 
-    Numbers of folds obey the correlation. Index lists and ``PredefinedSplit`` refer to the data
-    given to ``fit``; holdout records are dropped from them.
+    Index lists and ``PredefinedSplit`` refer to the data given to ``fit``; holdout records are
+    dropped from them.
 
     Parameters
     ----------
     cv : None, int, splitter or iterable of pairs
-        As for a search of scikit-learn.
-    split : HoldoutSplit
+        As for a search of scikit-learn. None or a number of folds: they follow the declared
+        correlation of the training records.
+    holdout_split : HoldoutSplit
         Training set and holdout.
     classifier : bool
         Whether folds of independent records are stratified.
     """
     if cv is None or isinstance(cv, numbers.Integral):
-        cv = _drawn_folds(cv, split)
-    elif split.train is not None:
+        cv = _folds_of_model(cv, holdout_split)
+    elif holdout_split.train is not None:
         if isinstance(cv, PredefinedSplit):
-            cv = PredefinedSplit(cv.test_fold[split.train])
+            cv = PredefinedSplit(cv.test_fold[holdout_split.train])
         elif not hasattr(cv, "split"):
-            cv = _positions_in_training_set(cv, split)
-    return check_cv(cv, split.y, classifier=classifier)
+            cv = _folds_of_training_set(cv, holdout_split)
+    return check_cv(cv, holdout_split.y, classifier=classifier)
 
 
-def _drawn_folds(cv, split):
-    """Return the folds that the dependence of the training records asks for, or ``cv`` itself."""
+def _folds_of_model(cv, holdout_split):
+    """Return the folds that keep dependent training records together.
+
+    ``cv``: None or a number of folds, which is returned if the records are independent or their
+    dependence is unknown.
+    """
     n_splits = 5 if cv is None else cv
-    if split.node_matching is not None:
-        return split.node_matching.folds(n_splits)
-    model = split.train_model
-    if model is None or (model.n_records is None and split.train_scheme.has_independent_records):
+    if holdout_split.node_matching is not None:
+        return holdout_split.node_matching.folds(n_splits)
+    model = holdout_split.train_model
+    if model is None:
         return cv
-    return model.folds(num_samples(split.X), n_splits, random_state=0)
+    if model.n_records is None and holdout_split.train_scheme.has_independent_records:
+        return cv
+    return model.folds(num_samples(holdout_split.X), n_splits, random_state=0)
 
 
-def _positions_in_training_set(cv, split):
-    """Return pairs of positions in all data as pairs of positions in the training set."""
-    pairs = list(cv) if np.iterable(cv) else [cv]
-    if not (pairs and all(map(np.iterable, pairs))):
+def _folds_of_training_set(cv, holdout_split):
+    """Return folds with positions in the training set, from folds with positions in all data.
+
+    Folds are pairs of training and test positions.
+    """
+    folds = list(cv) if np.iterable(cv) else [cv]
+    if not (folds and all(map(np.iterable, folds))):
         raise ValueError(
             "cv must be a number of folds, a splitter, or pairs of positions of training "
             f"and test records, got cv={cv!r:.80}."
         )
-    return [tuple(_within(part, split, k) for part in fold) for k, fold in enumerate(pairs)]
+    return [
+        tuple(
+            _positions_in_training_set(positions, holdout_split, fold_index) for positions in fold
+        )
+        for fold_index, fold in enumerate(folds)
+    ]
 
 
-def check_folds(split, folds):
-    """Raise if folds of the training set violate the declared dependence."""
-    model = split.train_model
+def check_folds(holdout_split, folds):
+    """Raise an error if folds of the training set separate dependent records, or mix dates.
+
+    In time order, training records must lie before or after all test dates of a fold.
+    """
+    model = holdout_split.train_model
     if model is not None and any(n_split_components(model, train, test) for train, test in folds):
         raise CV_SPLITS_GROUPS.error()
-    dates = split.time_ordered_dates()
+    dates = holdout_split.time_ordered_dates()
     if dates is None:
         return
     for train, test in folds:
-        is_late = dates[train] >= dates[test].min()
-        is_early = dates[train] <= dates[test].max()
-        if (is_late & is_early).any():
+        is_from_first_test_date = dates[train] >= dates[test].min()
+        is_until_last_test_date = dates[train] <= dates[test].max()
+        if (is_from_first_test_date & is_until_last_test_date).any():
             raise CV_MIXES_DATES.error()
 
 
-def _within(positions, split, k):
-    """Return positions in the training set of records given by position in all data."""
+def _positions_in_training_set(positions, holdout_split, fold_index):
+    """Return positions in the training set of the training records at positions in all data.
+
+    Positions of holdout records are dropped. ``positions``: integers, or a mask of all records.
+    """
     positions = np.asarray(positions)
     if not positions.size or positions.dtype.kind not in "biu":
         problem = f"holds {positions.dtype}" if positions.size else "is empty"
-        raise ValueError(f"cv must hold positions of records: fold {k} (counted from 0) {problem}.")
+        raise ValueError(
+            f"cv must hold positions of records: fold {fold_index} (counted from 0) {problem}."
+        )
     positions = np.flatnonzero(positions) if positions.dtype == bool else positions
-    n = np.concatenate([split.train, split.holdout, positions]).max() + 1
-    train_position = np.full(n, -1)
-    train_position[split.train] = np.arange(split.train.size)
-    train_positions = train_position[positions]
+    train = holdout_split.train
+    n = np.concatenate([train, holdout_split.holdout, positions]).max() + 1
+    position_in_training_set = np.full(n, -1)  # of each record; -1 for holdout records
+    position_in_training_set[train] = np.arange(train.size)
+    train_positions = position_in_training_set[positions]
     train_positions = train_positions[train_positions >= 0]
     if not train_positions.size:
-        raise ValueError(f"cv must have training records, fold {k} (counted from 0) has none.")
+        raise ValueError(
+            f"cv must have training records, fold {fold_index} (counted from 0) has none."
+        )
     return train_positions

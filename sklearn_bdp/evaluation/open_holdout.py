@@ -1,4 +1,4 @@
-"""The holdout of a meta-estimator: its parameter, and the holdout that a split opens."""
+"""Holdout of a search or selector: check of the parameter ``holdout``, and a new holdout."""
 
 import numbers
 
@@ -10,7 +10,7 @@ from sklearn_bdp.correlation.declaration import check_declared
 from sklearn_bdp.diagnostics.scores import warn_too_few_groups
 from sklearn_bdp.holdout.config import HoldoutConfig, is_splitter
 from sklearn_bdp.holdout.reusable import ReusableHoldout
-from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.release.context import HoldoutContext
 from sklearn_bdp.release.overlap_check import check_overlap
 from sklearn_bdp.release.query_batch import described_targets
@@ -21,7 +21,11 @@ _N_DRY_RUN_RECORDS = 32  # training records for the dry run of a report
 
 
 def config_of(meta_estimator):
-    """Return the :class:`HoldoutConfig` of ``holdout=``; None for an open holdout."""
+    """Return the :class:`HoldoutConfig` of the parameter ``holdout``; None for a ReusableHoldout.
+
+    ``meta_estimator``: estimator with the parameter ``holdout``. Raises TypeError for a value of
+    another type.
+    """
     holdout = meta_estimator.holdout
     if isinstance(holdout, ReusableHoldout | HoldoutConfig):
         return holdout if isinstance(holdout, HoldoutConfig) else None
@@ -38,7 +42,7 @@ def config_of(meta_estimator):
 
 
 def check_holdout_parameter(meta_estimator, X_val):
-    """Check ``holdout=`` before any work; return its :class:`HoldoutConfig` or None."""
+    """Check the parameter ``holdout`` before any work; return as :func:`config_of`."""
     check_declared(meta_estimator.correlation)
     config = config_of(meta_estimator)
     if config is None and X_val is not None:
@@ -52,71 +56,79 @@ def check_holdout_parameter(meta_estimator, X_val):
     return config
 
 
-def open_holdout(meta_estimator, split, *, metric=None, fit_params=None):
-    """Return the holdout that was passed, or a new one of the held out records.
+def open_holdout(meta_estimator, holdout_split, *, metric=None, fit_params=None):
+    """Return the ReusableHoldout that was passed, or a new one with the held-out records.
 
     Parameters
     ----------
     meta_estimator : estimator
         Estimator with the parameters ``holdout`` and ``random_state``.
-    split : HoldoutSplit
+    holdout_split : HoldoutSplit
         Training set and holdout.
-    metric : object, default=None
-        Metric to verify; a warning is given if there are too few groups for it.
+    metric : Metric or None, default=None
+        Metric to verify. If there is one, holdouts with too few groups give a warning.
     fit_params : dict, default=None
-        Further parameters of ``fit``, which may hold records, too.
+        Parameters of ``fit``, which may contain records, too.
     """
-    rows = np.linspace(0, num_samples(split.X) - 1, _N_DRY_RUN_RECORDS).astype(int)
-    y = None if split.y is None else safe_indexing(split.y, rows)
-    dry_run_sample = safe_indexing(split.X, rows), y
-    if split.config is None:
+    last_row = num_samples(holdout_split.X) - 1
+    sample_rows = np.linspace(0, last_row, _N_DRY_RUN_RECORDS).astype(int)
+    sample_y = None
+    if holdout_split.y is not None:
+        sample_y = safe_indexing(holdout_split.y, sample_rows)
+    dry_run_sample = safe_indexing(holdout_split.X, sample_rows), sample_y
+    if holdout_split.config is None:
         holdout = meta_estimator.holdout
         holdout.update_context(dry_run_sample=dry_run_sample)
     else:
         context = HoldoutContext(
-            past_records=split.past_records,
+            past_records=holdout_split.past_records,
             dry_run_sample=dry_run_sample,
             both_parts_given=True,
-            node_matching=split.node_matching,
+            node_matching=holdout_split.node_matching,
         )
         holdout = ReusableHoldout.from_config(
-            split.config,
-            split.X_holdout,
-            split.y_holdout,
-            correlation=split.model,
-            gap=split.gap,
-            random_state=_seed_of_noise(meta_estimator.random_state),
-            notes=_notes(split),
+            holdout_split.config,
+            holdout_split.X_holdout,
+            holdout_split.y_holdout,
+            correlation=holdout_split.model,
+            gap=holdout_split.gap,
+            random_state=_noise_seed(meta_estimator.random_state),
+            notes=_split_notes(holdout_split),
             context=context,
         )
-    if split.train is not None:
-        holdout.account.training_rows.add(split.training_data, drawn=True)
-    assumption = check_overlap(holdout, split.training_data.with_tables_of(fit_params or {}))
-    if assumption and assumption not in holdout.notes(Fact.ASSUMPTION):
-        holdout.add_note(Fact.ASSUMPTION, assumption)
+    training_data = holdout_split.training_data
+    if holdout_split.train is not None:
+        holdout.account.training_rows.add(training_data, drawn=True)
+    # Raises if training records are in the holdout.
+    assumption = check_overlap(holdout, training_data.with_tables_of(fit_params or {}))
+    if assumption and assumption not in holdout.notes(SystemNote.ASSUMPTION):
+        holdout.add_note(SystemNote.ASSUMPTION, assumption)
     if metric is not None:
         warn_too_few_groups(holdout)
     return holdout
 
 
-def _seed_of_noise(random_state):
-    """Return the seed of a new holdout's noise, an integer or None."""
+def _noise_seed(random_state):
+    """Return the seed of a new holdout's noise: an integer, or None for cryptographic noise."""
     if random_state is None or isinstance(random_state, numbers.Integral):
         return random_state
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
-def _notes(split):
-    """Return the notes of a new ledger on the split, without empty ones."""
-    # Sizes of groups before the split, or of the training set if it was not split here.
-    models = [split.train_model, None if split.train is None else split.model]
-    sizes = [int(model.sizes_.max()) for model in models if isinstance(model, Groups)]
+def _split_notes(holdout_split):
+    """Return the notes of a new ledger about the split: content by SystemNote, no empty content."""
+    # Groups are in one of both sets as a whole. Sizes are those before the split, or those of the
+    # training set if the caller passed the holdout records.
+    models = [holdout_split.train_model]
+    if holdout_split.train is not None:
+        models.append(holdout_split.model)
+    group_sizes = [int(model.sizes_.max()) for model in models if isinstance(model, Groups)]
     notes = {
-        Fact.SPLIT: split.split_note,
-        Fact.ASSUMPTION: split.assumption,
-        Fact.TARGETS: split.targets_digest,
-        Fact.TRAINING_TARGETS: described_targets(split.y),
-        Fact.LARGEST_GROUP: max(sizes, default=None),
-        Fact.STRATIFIED: split.stratified,
+        SystemNote.SPLIT: holdout_split.split_note,
+        SystemNote.ASSUMPTION: holdout_split.assumption,
+        SystemNote.TARGETS: holdout_split.targets_digest,
+        SystemNote.TRAINING_TARGETS: described_targets(holdout_split.y),
+        SystemNote.LARGEST_GROUP: max(group_sizes, default=None),
+        SystemNote.STRATIFIED: holdout_split.stratified,
     }
-    return {fact: value for fact, value in notes.items() if value}
+    return {name: content for name, content in notes.items() if content}

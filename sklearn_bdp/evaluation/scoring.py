@@ -1,4 +1,4 @@
-"""Metrics and certificate of a search, and classes for its report, saving and detached holdout."""
+"""Metrics and certificate of a search, its final report, and copies of it without holdout."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sklearn_bdp.diagnostics.scores import (
     UNINFORMATIVE_SHARE,
     warn_about_selected_model,
 )
-from sklearn_bdp.evaluation.candidates import Candidate, cross_validated, targets
+from sklearn_bdp.evaluation.candidates import Candidate, cross_validate_candidate, targets
 from sklearn_bdp.evaluation.open_holdout import config_of
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.holdout import History
 from sklearn_bdp.holdout.reusable import ReusableHoldout
-from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.metrics import PerRecordScore
 from sklearn_bdp.metrics.approximate import ApproximateMetric
 from sklearn_bdp.metrics.error_clips import CLIP_NOTE, has_undeclared_range
@@ -44,87 +44,107 @@ from sklearn_bdp.report.measures import named_metrics
 from sklearn_bdp.utils.html import format_score
 from sklearn_bdp.utils.sklearn_compat import num_samples
 
-#: Replacement for scores by class if only means over records are proven.
-MEANS = "scoring='neg_brier_score', which judges probabilities as ROC AUC does, or 'accuracy'"
+#: Suggested metrics if only means over records have a proven interval.
+_SUGGESTED_MEANS = (
+    "scoring='neg_brier_score', which judges probabilities as ROC AUC does, or 'accuracy'"
+)
 
-#: Names that ``refit`` knows besides those of metrics.
-RULES = ("one_se", "best_lower")
-#: Note on the approximate interval, which is narrower if losses vary little in time.
-_APPROXIMATE = (
+#: Values of ``refit`` that are rules, not names of metrics.
+SELECTION_RULES = ("one_se", "best_lower")
+#: Note on the approximate interval of a loss in time, which may be narrower than the proven one.
+_NOTE_IN_TIME = (
     "in time a proven interval uses the whole range of {}. The approximate interval of "
     "final_report() uses how much scores vary between blocks of time. It needs a holdout worth 200 "
     "independent records"
 )
-#: Part of the range up to which a score that moves is called confirmed.
-CONFIRMED = 0.01
-_GOALS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+#: Largest difference between verified and cross-validated score, in ranges of the metric, that is
+#: called a confirmation.
+_CONFIRMED_DIFFERENCE = 0.01
+#: Half-widths in units of [0, 1] for which the certificate states the number of records.
+_TARGET_HALF_WIDTHS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
 @dataclasses.dataclass
-class Kept:
-    """Scores that the scorers of one fit record, by call."""
+class ScorerRecord:
+    """Per-record scores and predictions that the scorers of one fit record.
 
-    memory: object = None  # of transformed records, if only test records are scored
-    scores: list = dataclasses.field(default_factory=list)  # per record, by the metric that ranks
-    clipping: list = dataclasses.field(default_factory=list)
-    #: Responses to the records that test the fit, by metric without a proven bound.
+    scikit-learn calls a scorer for the test records of the fit, and then for its training records
+    if their scores are requested.
+    """
+
+    memory: object = None  # PrefixMemory, if only test records are scored
+    #: Scores in [0, 1] of the records of each call, by the metric that ranks.
+    scores: list = dataclasses.field(default_factory=list)
+    clipping: list = dataclasses.field(default_factory=list)  # effect of clipping in each call
+    #: Predictions of the test records, by name of a metric without a proven bound.
     predictions: dict = dataclasses.field(default_factory=dict)
-    #: Error of a PerRecordScore that breaks its contract: scikit-learn would write NaN and go on.
-    breach: Exception | None = None
+    #: Error of a score function. scikit-learn would replace it by NaN.
+    contract_error: Exception | None = None
 
 
 class MetricScorer:
     """A scikit-learn scorer of a bounded metric, in score units.
 
-    ``kept``: :class:`Kept` of each running fit, by the ``id`` of its estimator.
-    ``leads``: whether candidates are ranked by it.
+    Parameters
+    ----------
+    metric : Metric
+        Metric that scores an estimator.
+    scorer_records : dict or None
+        :class:`ScorerRecord` of each running fit, by the ``id`` of its estimator.
+    ranks : bool
+        Whether the metric ranks candidates, so that its scores of records are recorded.
     """
 
-    def __init__(self, metric, kept=None, *, leads=False):
+    def __init__(self, metric, scorer_records=None, *, ranks=False):
         self.metric = metric
-        self.kept = {} if kept is None else kept
-        self.leads = leads
+        self.scorer_records = {} if scorer_records is None else scorer_records
+        self.ranks = ranks
 
     def __call__(self, estimator, X, y=None):
-        """Return the score of ``estimator`` on ``(X, y)``; each record counts once."""
-        fit_record = self.kept.get(id(estimator))
-        if fit_record is not None and fit_record.memory is not None:
-            estimator = fit_record.memory.sharing(estimator, X, "tested", metric=self.metric)
+        """Return the score of ``estimator`` on ``(X, y)``, without weights of records."""
+        scorer_record = self.scorer_records.get(id(estimator))
+        if scorer_record is not None and scorer_record.memory is not None:
+            estimator = scorer_record.memory.cached_predictor(
+                estimator, X, "tested", metric=self.metric
+            )
         y = targets(X, y)
         if isinstance(self.metric, ApproximateMetric):
-            return self._approximate_score(fit_record, estimator, X, y)
+            return self._approximate_score(scorer_record, estimator, X, y)
         try:
-            per_record, value = self.metric.training_scores(estimator, X, y)
-        except ScoreContractError as breach:
-            if fit_record is None:
+            per_record, unit_score = self.metric.training_scores(estimator, X, y)
+        except ScoreContractError as error:
+            if scorer_record is None:
                 raise
-            fit_record.breach = breach
+            scorer_record.contract_error = error
             return math.nan
-        if fit_record is not None and self.leads and per_record is not None:
-            fit_record.clipping.append(self.metric.clipping(estimator, X, y, per_record))
-            fit_record.scores.append(per_record)
-        return self.metric.from_unit(value)
+        if scorer_record is not None and self.ranks and per_record is not None:
+            scorer_record.clipping.append(self.metric.clipping(estimator, X, y, per_record))
+            scorer_record.scores.append(per_record)
+        return self.metric.from_unit(unit_score)
 
-    def _approximate_score(self, fit_record, estimator, X, y):
-        """Return the scorer's value; record the predictions of test records."""
+    def _approximate_score(self, scorer_record, estimator, X, y):
+        """Return the score of a metric without a proven bound; record predictions of test records.
+
+        ``scorer_record``: of the running fit, or None.
+        """
         if not self.metric.uses_predictions_only:
             score = self.metric.scorer(estimator, X, y)
-            if isinstance(score, dict):  # scikit-learn would write NaN and go on
-                fit_record.breach = ValueError(
+            if isinstance(score, dict):  # scikit-learn would replace an error by NaN
+                scorer_record.contract_error = ValueError(
                     "scoring returns a dict of scores: set refit='name' to the one that chooses "
                     f"candidates (one of {sorted(score)})."
                 )
                 return math.nan
             return float(score)
         predictions = self.metric.predictions(estimator, X, y)
-        if fit_record is not None:  # test records are scored before training records
-            fit_record.predictions.setdefault(self.metric.name, predictions)
+        if scorer_record is not None:  # the first call is for test records, and its result stays
+            scorer_record.predictions.setdefault(self.metric.name, predictions)
         return self.metric.score_predictions(predictions)
 
 
 @dataclasses.dataclass(frozen=True)
 class WithoutTargets:
-    """A caller's score per record without targets: its ``y`` is ``None``."""
+    """Score function of a user that is called with ``y=None``, for data without targets."""
 
     function: Callable
 
@@ -134,98 +154,127 @@ class WithoutTargets:
 
 
 class DictScorer:
-    """A caller's scorer of several metrics, with the verified one computed as on the holdout."""
+    """A user's scorer of several metrics, with the verified one computed as on the holdout.
 
-    def __init__(self, scorer, name, verified):
+    Parameters
+    ----------
+    scorer : callable
+        Returns a dict of scores.
+    name : str
+        Name of the verified metric in this dict.
+    metric_scorer : MetricScorer
+        Scorer of the verified metric.
+    """
+
+    def __init__(self, scorer, name, metric_scorer):
         self.scorer = scorer
         self.name = name
-        self.verified = verified
+        self.metric_scorer = metric_scorer
 
     def __call__(self, estimator, X, y=None):
         """Return a dict of scores."""
         scores = self.scorer(estimator, X, y)
-        if not isinstance(scores, dict) or self.name not in scores:
-            return scores if isinstance(scores, dict) else {}  # an error here would become NaN
-        return {**scores, self.name: self.verified(estimator, X, y)}
+        if not isinstance(scores, dict):
+            return {}  # the search raises later; scikit-learn would replace an error here by NaN
+        if self.name not in scores:
+            return scores
+        return {**scores, self.name: self.metric_scorer(estimator, X, y)}
 
 
 def _public_scorer(estimator, scoring, metric):
-    """Return the scorer of scikit-learn for one ``scoring``, or a caller's own as it is."""
-    is_own_name = isinstance(scoring, str) and scoring not in get_scorer_names()
+    """Return the scorer for one value of ``scoring``, as ``scorer_`` holds it.
+
+    It is scikit-learn's scorer for the values that scikit-learn accepts. Other values are scored by
+    ``metric``, or returned unchanged if that is None.
+    """
+    is_package_name = isinstance(scoring, str) and scoring not in get_scorer_names()
     is_sklearn = scoring is None or isinstance(scoring, str) or hasattr(scoring, "_score_func")
-    if is_sklearn and not is_own_name:
+    if is_sklearn and not is_package_name:
         return check_scoring(estimator, scoring)
     return scoring if metric is None else MetricScorer(metric)
 
 
-class Metrics:
-    """Metrics of a search: the one that is verified and ranks, those verified beside it, scorers.
+class SearchMetrics:
+    """Metrics of a search: one that ranks the candidates, and secondary metrics.
 
-    ``name``, ``metric``: the metric that ranks. ``secondary``: the others, by name; further scores
-    of a callable are known only after a call, and are not verified. ``scorers``: score the folds,
-    with verified metrics as on the holdout; ``kept``: their records of running fits.
+    Attributes
+    ----------
+    name : str
+        Name of the metric that ranks, "score" if it is the only one.
+    metric : Metric
+        Metric that ranks.
+    secondary : dict
+        Other metrics that can be verified, by name. Scores that a callable returns besides the one
+        that ranks are unknown before a call, and are not verified.
+    scorers : callable or dict of callable
+        Scorers of the folds for scikit-learn. Verified metrics are computed as on the holdout.
+    scorer_records : dict
+        :class:`ScorerRecord` of each running fit, by the ``id`` of its estimator.
     """
 
-    def __init__(self, search, division):
+    def __init__(self, search, holdout_split):
         scoring = search.scoring
         refit = search.refit
         self.search = search
-        self.asked = {}
+        self.scoring_by_name = {}  # empty if ``scoring`` is a single metric or a callable
         self.secondary = {}
-        self.kept = {}
-        refit_is_name = isinstance(refit, str) and refit not in RULES
+        self.scorer_records = {}
+        refit_is_name = isinstance(refit, str) and refit not in SELECTION_RULES
         if isinstance(scoring, list | tuple | set | dict):
-            names = _names_of_metrics(scoring, refit, refit_is_name)
-            self.asked = scoring if isinstance(scoring, dict) else {name: name for name in names}
+            names = _check_metric_names(scoring, refit, refit_is_name)
+            self.scoring_by_name = {name: name for name in names}
+            if isinstance(scoring, dict):
+                self.scoring_by_name = scoring
             self.name = refit if refit_is_name else names[0]
-            self.metric = _informed(search, self.asked[self.name], division)
+            self.metric = _make_metric(search, self.scoring_by_name[self.name], holdout_split)
         elif refit_is_name and callable(scoring):  # a callable that returns a dict
             self.name = refit
-            self.metric = _metric_of_callable(search, division)
+            self.metric = _metric_named_by_refit(search, holdout_split)
         elif refit_is_name and refit != scoring:
             raise ValueError(
-                f"refit must be a bool, a callable or one of {list(RULES)} with a single metric, "
-                f"got refit={refit!r}."
+                f"refit must be a bool, a callable or one of {list(SELECTION_RULES)} with a single "
+                f"metric, got refit={refit!r}."
             )
         else:
             self.name = "score"
-            self.metric = _informed(search, scoring, division)
-        self._set_secondary_metrics(division)
+            self.metric = _make_metric(search, scoring, holdout_split)
+        self._set_secondary_metrics(holdout_split)
         self.scorers = self._make_scorers()
 
-    def _set_secondary_metrics(self, division):
+    def _set_secondary_metrics(self, holdout_split):
         """Set the metrics that do not rank and can be verified."""
-        for name in self.asked:
+        for name, scoring in self.scoring_by_name.items():
             if name == self.name:
                 continue
             with warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError):
                 warnings.simplefilter("ignore")
-                self.secondary[name] = _informed(self.search, self.asked[name], division)
+                self.secondary[name] = _make_metric(self.search, scoring, holdout_split)
 
     def _make_scorers(self):
-        """Return scorers of folds for scikit-learn, with verified metrics as on the holdout."""
+        """Return ``scorers``; raise ValueError if a name is unknown to scikit-learn, too."""
         scoring = self.search.scoring
-        verified = MetricScorer(self.metric, self.kept, leads=True)
+        ranking_scorer = MetricScorer(self.metric, self.scorer_records, ranks=True)
         if self.name == "score":
-            return verified
+            return ranking_scorer
         if callable(scoring):
-            return DictScorer(scoring, self.name, verified)
-        scorers = {**self.asked, self.name: verified}
+            return DictScorer(scoring, self.name, ranking_scorer)
+        scorers = {**self.scoring_by_name, self.name: ranking_scorer}
         for name, metric in self.secondary.items():
-            scorers[name] = MetricScorer(metric, self.kept)
-        probe = copy.copy(self.search)
-        probe.scoring = scorers
-        probe.refit = False
-        return GridSearchCV._get_scorers(probe)[0]  # raises on unknown names
+            scorers[name] = MetricScorer(metric, self.scorer_records)
+        search = copy.copy(self.search)
+        search.scoring = scorers
+        search.refit = False
+        checked_scorers, _ = GridSearchCV._get_scorers(search)
+        return checked_scorers
 
-    def public(self):
-        """Return ``scorer_``, which defines :meth:`score` as documented by scikit-learn."""
+    def public_scorer(self):
+        """Return ``scorer_`` of the search, which defines its method ``score``."""
         estimator = self.search.estimator
         metrics = {self.name: self.metric, **self.secondary}
-        if self.asked:
+        if self.scoring_by_name:
             return {
                 name: _public_scorer(estimator, scoring, metrics.get(name))
-                for name, scoring in self.asked.items()
+                for name, scoring in self.scoring_by_name.items()
             }
         scoring = self.search.scoring
         if self.name != "score":
@@ -233,23 +282,23 @@ class Metrics:
         return _public_scorer(estimator, scoring, self.metric)
 
 
-def _names_of_metrics(scoring, refit, refit_is_name):
-    """Return the names of several metrics after checking that ``refit`` chooses one of them."""
+def _check_metric_names(scoring, refit, refit_is_name):
+    """Return the names of several metrics; raise ValueError unless ``refit`` fits to them."""
     names = sorted(scoring) if isinstance(scoring, set) else list(scoring)
     if refit is True or (refit_is_name and refit not in names) or not names:
         raise ValueError(
             "For multi-metric scoring, the parameter refit must be set to a scorer key or "
             f"a callable to refit: the key names the metric to verify (one of {names}); "
-            f"with a callable, a rule of {list(RULES)} or False it is the first, got "
+            f"with a callable, a rule of {list(SELECTION_RULES)} or False it is the first, got "
             f"refit={refit!r}."
         )
     return names
 
 
-def _metric_of_callable(search, division):
+def _metric_named_by_refit(search, holdout_split):
     """Return the metric that ``refit`` names if ``scoring`` is a callable that returns a dict."""
     try:
-        return _informed(search, search.refit, division)
+        return _make_metric(search, search.refit, holdout_split)
     except (TypeError, ValueError) as error:
         raise UnboundedMetricError(
             f"scoring is a callable, and refit={search.refit!r} does not name a bounded "
@@ -257,54 +306,70 @@ def _metric_of_callable(search, division):
         ) from None
 
 
-def _informed(search, scoring, division):
-    """Return the bounded metric that knows the training targets."""
-    metric = bounded_metric(search, scoring, division)
-    return metric.with_training_targets(division.y, division.train_groups())
+def _make_metric(search, scoring, holdout_split):
+    """Return the metric for one value of ``scoring``, with facts about the training targets."""
+    metric = bounded_metric(search, scoring, holdout_split)
+    return metric.with_training_targets(holdout_split.y, holdout_split.train_groups())
 
 
-def bounded_metric(search, scoring, division):
-    """Return the metric of a scorer, and warn of a choice on the caller's behalf.
+def bounded_metric(meta_estimator, scoring, holdout_split):
+    """Return the metric for one value of ``scoring``; warn about the default of ``None``.
 
-    Raises if a metric without a proven bound may not choose candidates, and if the sensitivity of
-    a metric is not proven under the correlation of the holdout.
+    Parameters
+    ----------
+    meta_estimator : estimator
+        Search or selector.
+    scoring : str, callable, BoundedMetric or None
+        The metric.
+    holdout_split : HoldoutSplit
+        Training set and holdout.
+
+    Raises
+    ------
+    UnboundedMetricError
+        If the metric has no proven bound and the holdout needs one, or if its sensitivity is not
+        proved under the correlation of the holdout.
+    ValueError
+        If there are no targets and ``scoring`` is not a PerRecordScore.
     """
-    model = division.model
-    is_judged_by_date = division.scheme.calendar is not None
-    if division.y is None:
-        scoring = _score_without_targets(search, scoring)
-    config = division.config or getattr(search.holdout, "config", None)
-    needed = ""
+    model = holdout_split.model
+    has_dates = holdout_split.scheme.calendar is not None
+    if holdout_split.y is None:
+        scoring = _score_without_targets(meta_estimator, scoring)
+    config = holdout_split.config or getattr(meta_estimator.holdout, "config", None)
+    proof_reason = ""  # argument that admits metrics with a proven bound only, empty if none does
     if config is not None:  # there is a holdout
-        needed = config.proof_needed_for(model, num_samples(division.X_holdout))
-    if scoring is None and needed and is_regressor(search.estimator) and not is_judged_by_date:
+        proof_reason = config.proof_needed_for(model, num_samples(holdout_split.X_holdout))
+    is_default_regression = scoring is None and is_regressor(meta_estimator.estimator)
+    if is_default_regression and proof_reason and not has_dates:
         raise UnboundedMetricError(
-            f"scoring=None is {type(search.estimator).__name__}.score, which has no proven bound, "
-            f"and {needed} admits metrics with a proven bound only. Declare the range of the "
-            'target: scoring=get_metric("neg_mean_absolute_error", bounds=(low, high)).'
+            f"scoring=None is {type(meta_estimator.estimator).__name__}.score, which has no proven "
+            f"bound, and {proof_reason} admits metrics with a proven bound only. Declare the range "
+            'of the target: scoring=get_metric("neg_mean_absolute_error", bounds=(low, high)).'
         )
     metric = scorer_metric(
         scoring,
-        estimator=search.estimator,
-        y=division.y,
-        proof_needed_for=needed,
-        has_class_bounds=division.scheme.exchangeable,
-        has_dates=is_judged_by_date,
+        estimator=meta_estimator.estimator,
+        y=holdout_split.y,
+        proof_needed_for=proof_reason,
+        has_class_bounds=holdout_split.scheme.exchangeable,
+        has_dates=has_dates,
     )
     if scoring is None and metric.note:
-        is_clipped_later = is_judged_by_date and has_undeclared_range(metric)
+        is_clipped_later = has_dates and has_undeclared_range(metric)
         DEFAULT_METRIC.warn(note=CLIP_NOTE if is_clipped_later else metric.note)
     is_approximate = isinstance(metric, ApproximateMetric)
-    if not (metric.is_mean or is_approximate or division.scheme.exchangeable):
+    if not (metric.is_mean or is_approximate or holdout_split.scheme.exchangeable):
         raise UnboundedMetricError(
             f"scoring={metric.name!r} is not a mean over records, and its sensitivity is proved "
-            f"for independent records and groups only, got {model.describe()}. Use {MEANS}."
+            f"for independent records and groups only, got {model.describe()}. Use "
+            f"{_SUGGESTED_MEANS}."
         )
     return metric
 
 
 def _score_without_targets(search, scoring):
-    """Return a declared score whose function is called without targets; other scores raise."""
+    """Return a PerRecordScore that calls its function with ``y=None``; other scores raise."""
     if not isinstance(scoring, PerRecordScore):
         raise ValueError(
             f"{type(search).__name__} requires y to be passed, but the target y is None; only "
@@ -315,34 +380,62 @@ def _score_without_targets(search, scoring):
     return dataclasses.replace(scoring, function=function, name=name)
 
 
-def plain_certificate(holdout, division, book):
-    """Return the certificate of a holdout, with the assumptions about its splits."""
-    certificate = holdout_certificate(holdout.account, book)
-    assumptions = filter(None, [division.assumption, *book.notes(Fact.ASSUMPTION)])
+def certificate_with_assumptions(holdout, holdout_split, ledger_state):
+    """Return the certificate of a holdout, with the assumptions about its splits.
+
+    ``ledger_state``: :class:`~sklearn_bdp.ledger.ledger_state.LedgerState`.
+    """
+    certificate = holdout_certificate(holdout.account, ledger_state)
+    assumptions = [holdout_split.assumption, *ledger_state.notes(SystemNote.ASSUMPTION)]
+    distinct_assumptions = dict.fromkeys(text for text in assumptions if text)
     return dataclasses.replace(
-        certificate, assumptions=(*certificate.assumptions, *dict.fromkeys(assumptions))
+        certificate, assumptions=(*certificate.assumptions, *distinct_assumptions)
     )
 
 
-def certified(
-    holdout, division, metric, assessment, *, of, training, clipping, notes=(), assumptions=()
+def make_certificate(
+    holdout,
+    holdout_split,
+    metric,
+    query,
+    *,
+    model_description,
+    cv_score,
+    clipping,
+    notes=(),
+    assumptions=(),
 ):
-    """Return the certificate with the score of the chosen model; warn if that is misleading.
+    """Return the certificate with the score of the selected model; warn if that is misleading.
 
-    ``assessment``: of the chosen model, with its verified score; ``of``: description of the model;
-    ``training``: its cross-validated score, in score units; ``clipping``: effect of clipping on the
-    training scores.
+    Parameters
+    ----------
+    holdout : ReusableHoldout
+        The holdout.
+    holdout_split : HoldoutSplit
+        Training set and holdout.
+    metric : Metric
+        Metric that ranks candidates.
+    query : CandidateQuery
+        Query about the selected model, with its answer.
+    model_description : str
+        Text about the selected model.
+    cv_score : float
+        Its cross-validated score, in score units.
+    clipping : Clipping or None
+        Effect of clipping on its out-of-fold scores.
+    notes, assumptions : sequence of str
+        Additional lines of the certificate.
     """
-    score, *interval = assessment.in_units(metric)
-    has_interval = assessment.answer.interval != "none"
+    score, lower, upper = query.in_units(metric)
+    has_interval = query.answer.interval != "none"
     warn_about_selected_model(
         holdout,
         metric,
-        division,
-        of=of,
+        holdout_split,
+        of=model_description,
         score=score,
-        interval=interval,
-        training=training,
+        interval=[lower, upper],
+        training=cv_score,
         clipping=clipping,
         has_interval=has_interval,
     )
@@ -350,24 +443,24 @@ def certified(
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if caveats and scheme.in_time_order and scheme.calendar is None:
         # The metric is a loss with a declared range.
-        caveats.append(_APPROXIMATE.format(metric.name))
-    with holdout.account.read_transaction(latest=False) as book:  # with the state of these answers
-        certificate = plain_certificate(holdout, division, book)
+        caveats.append(_NOTE_IN_TIME.format(metric.name))
+    # The state of the ledger right after these answers.
+    with holdout.account.read_transaction(latest=False) as ledger_state:
+        certificate = certificate_with_assumptions(holdout, holdout_split, ledger_state)
     certificate = certificate.in_units(metric.display_name, metric.lower, metric.upper)
     components = None
     if has_interval:
         components = half_width_components(
-            assessment.answer, holdout.account.settings, holdout.dependence
+            query.answer, holdout.account.settings, holdout.dependence
         )
-    lower, upper = interval
     selected = SelectedScore(
-        description=f"{metric.display_name} of {of}",
+        description=f"{metric.display_name} of {model_description}",
         score=score,
         lower=lower,
         upper=upper,
-        interval=assessment.answer.interval,
-        verdict=_verdict(score, training, metric),
-        baseline=_baseline(metric, division.y),
+        interval=query.answer.interval,
+        verdict=_verdict(score, cv_score, metric),
+        baseline=_baseline(metric, holdout_split.y),
         half_width_components=components,
     )
     certificate = dataclasses.replace(
@@ -378,23 +471,23 @@ def certified(
             *certificate.notes,
             *caveats,
             *notes,
-            *_notes_on_approximation(metric, assessment, holdout),
+            *_notes_on_approximation(metric, query, holdout),
         ),
     )
-    with holdout.account.read_transaction(latest=False) as book:
+    with holdout.account.read_transaction(latest=False) as ledger_state:
         return with_forecast(
             certificate,
             holdout,
-            book,
+            ledger_state,
             metric,
-            n_train=num_samples(division.X),
-            training_variance=assessment.variance,
+            n_train=num_samples(holdout_split.X),
+            training_variance=query.variance,
         )
 
 
 def _verdict(score, cv_score, metric):
-    """Return the effect of verification on a cross-validated score; empty without one."""
-    if abs(score - cv_score) < CONFIRMED * (metric.upper - metric.lower):
+    """Return a sentence that compares verified and cross-validated score; "" without the latter."""
+    if abs(score - cv_score) < _CONFIRMED_DIFFERENCE * (metric.upper - metric.lower):
         return "the holdout confirms cross-validation"
     if not math.isfinite(cv_score):
         return ""
@@ -403,27 +496,30 @@ def _verdict(score, cv_score, metric):
 
 
 def _baseline(metric, training_targets):
-    """Return the score of a model that does not use its features; None if it is not known."""
+    """Return the score of a constant prediction, None if it is unknown for the metric.
+
+    For accuracy it is the proportion of the largest class in the training set.
+    """
     if metric.name == "roc_auc":
         return 0.5
     if metric.name not in ("accuracy", "balanced_accuracy"):
         return None
-    class_counts = np.unique(np.asarray(training_targets), return_counts=True)[1]
+    _, class_counts = np.unique(np.asarray(training_targets), return_counts=True)
     if metric.name == "balanced_accuracy":
         return float(1 / class_counts.size)
     return float(class_counts.max() / class_counts.sum())
 
 
-def _notes_on_approximation(metric, assessment, holdout):
+def _notes_on_approximation(metric, query, holdout):
     """Yield notes on the interval of a metric without a proven bound."""
-    if not isinstance(metric, ApproximateMetric) or assessment.reference is None:
+    if not isinstance(metric, ApproximateMetric) or query.reference is None:
         return
-    reference = assessment.reference
-    answer = assessment.answer
+    reference = query.reference
     if reference.family == "none":
         yield f"{metric.name} chooses candidates without an interval: {reference.reason}"
         return
     if reference.clips:
+        # Each of the three texts lists one number per output.
         error_clips, deviation_clips, means = (
             ", ".join(f"{number:.3g}" for number in numbers)
             for numbers in zip(*reference.clips, strict=True)
@@ -439,19 +535,22 @@ def _notes_on_approximation(metric, assessment, holdout):
             f"the loss of a record counts at most {loss_clips} on the holdout: the value and its "
             f"interval are about {metric.name} with this limit"
         )
-    code_length = getattr(answer, "code_length", math.nan)
-    level = holdout.account.settings.sampling_failure / 2.0 * math.exp(-code_length)
-    if level < metric.tested_level:
+    code_length = getattr(query.answer, "code_length", math.nan)
+    # Failure probability of each side of the interval.
+    alpha = holdout.account.settings.sampling_failure / 2.0 * math.exp(-code_length)
+    if alpha < metric.tested_level:
         yield (
-            f"the approximate interval has a level of {level:.1g} on each side, beyond the range "
+            f"the approximate interval has a level of {alpha:.1g} on each side, beyond the range "
             f"in which the method was simulated (down to {metric.tested_level:g})"
         )
 
 
-def with_forecast(certificate, holdout, book, metric, *, n_train, training_variance):
+def with_forecast(certificate, holdout, ledger_state, metric, *, n_train, training_variance):
     """Return a certificate with forecasts for its metric and the selected score.
 
-    ``training_variance``: of a record's score on the training set; NaN if it is not known.
+    Half-widths are in units of [0, 1] here. ``n_train``: number of training records behind a
+    cross-validated score; ``training_variance``: of the scores of training records in [0, 1], NaN
+    if it is unknown.
     """
     forecast = certificate.forecast
     selected = certificate.selected
@@ -463,93 +562,96 @@ def with_forecast(certificate, holdout, book, metric, *, n_train, training_varia
         # The forecast of the holdout is for means over records, with narrower intervals than scores
         # by class.
         has_score = isinstance(metric, ApproximateMetric) and math.isfinite(selected.score)
-        expected = metric.to_unit(selected.score) if has_score else 0.5
-        preview = preview_batch(account, book, score=expected, metric=metric, n_train=n_train)
-        next_query = preview.half_width
-        forecast = dataclasses.replace(forecast, next_query=next_query, advice="")
+        expected_score = metric.to_unit(selected.score) if has_score else 0.5
+        preview = preview_batch(
+            account, ledger_state, score=expected_score, metric=metric, n_train=n_train
+        )
+        next_half_width = preview.half_width
+        forecast = dataclasses.replace(forecast, next_query=next_half_width, advice="")
         certificate = dataclasses.replace(
-            certificate, half_width=max(certificate.half_width, next_query), forecast=forecast
+            certificate, half_width=max(certificate.half_width, next_half_width), forecast=forecast
         )
     if not math.isfinite(selected.score):
         return certificate
     score_range = metric.upper - metric.lower
-    half_width = 0.5 * (selected.upper - selected.lower) / score_range
+    selected_half_width = 0.5 * (selected.upper - selected.lower) / score_range
     preview = preview_batch(
         account,
-        book,
+        ledger_state,
         score=metric.to_unit(selected.score),
         metric=metric,
         n_train=n_train,
         training_variance=training_variance,
     )
-    next_query = preview.half_width
-    if metric.is_mean and 2.0 * half_width < UNINFORMATIVE_SHARE:
-        # The variance of the scores may be known to be small (theory G15).
-        next_query = min(next_query, half_width)
-    # All parts of a width shrink like 1 / sqrt(n), unless the interval ends where the range does.
+    next_half_width = preview.half_width
+    if metric.is_mean and 2.0 * selected_half_width < UNINFORMATIVE_SHARE:
+        # The scores of the holdout may be known to vary little (theory G15).
+        next_half_width = min(next_half_width, selected_half_width)
+    # All components of a half-width shrink like 1 / sqrt(n), unless the interval ends at an end of
+    # the range.
     advice = ""
-    if shrinks_with_records and 2.0 * next_query < UNINFORMATIVE_SHARE:
+    if shrinks_with_records and 2.0 * next_half_width < UNINFORMATIVE_SHARE:
         scheme = holdout.dependence.sampling_scheme(holdout.n)
-        advice = required_records_text(_GOALS, next_query, scheme, score_range)
+        advice = required_records_text(_TARGET_HALF_WIDTHS, next_half_width, scheme, score_range)
+    final_half_width = min(preview.half_width_final, selected_half_width)
     return dataclasses.replace(
         certificate,
-        forecast=dataclasses.replace(
-            forecast, final_report=min(preview.half_width_final, half_width)
-        ),
-        selected=dataclasses.replace(selected, next_query=next_query, advice=advice),
+        forecast=dataclasses.replace(forecast, final_report=final_half_width),
+        selected=dataclasses.replace(selected, next_query=next_half_width, advice=advice),
     )
 
 
 # -- released values and copies of a fitted search or selector, without holdout records ----------
 
 
-def clipping_of(setting, columns):
-    """Return the effect of clipping on the folds for a model of some columns; None without one.
+def clipping_of_columns(setup, columns):
+    """Return the effect of clipping on the out-of-fold scores of a model of some columns, or None.
 
-    No model is fitted for a metric that does not clip.
+    No model is fitted if there are no columns or the metric does not clip.
     """
-    if setting.metric.caveat and columns:
-        with (
-            warnings.catch_warnings(),
-            contextlib.suppress(Exception),
-        ):  # warned about when it was scored
+    if setup.metric.caveat and columns:
+        # Warnings and errors of these fits were reported when the columns were scored.
+        with warnings.catch_warnings(), contextlib.suppress(Exception):
             warnings.simplefilter("ignore")
-            return cross_validated(setting, Candidate(columns=columns))[1]
+            _, clipping = cross_validate_candidate(setup, Candidate(columns=columns))
+            return clipping
     return None
 
 
-def released(metric, answers, *, end=""):
-    """Return the released values of one metric, in score units, and the source of each answer."""
-    value, lower, upper = (
-        np.array([getattr(answer, name) for answer in answers])
-        for name in ("value", "lower", "upper")
-    )
-    lower, upper = metric.ends_from_unit(lower, upper)
+def answers_to_columns(metric, answers, *, suffix=""):
+    """Return columns of ``cv_results_`` from the answers about one metric, in score units.
+
+    ``answers``: AnswerRecord or MissingAnswer by row; ``suffix``: of the names of the columns.
+    """
+    values = np.array([answer.value for answer in answers])
+    unit_lower = np.array([answer.lower for answer in answers])
+    unit_upper = np.array([answer.upper for answer in answers])
+    lower, upper = metric.ends_from_unit(unit_lower, unit_upper)
     return {
-        f"answered_from{end}": np.array([answer.source for answer in answers]),
-        f"holdout_score{end}": metric.from_unit(value),
-        f"holdout_lower{end}": lower,
-        f"holdout_upper{end}": upper,
-        f"holdout_interval{end}": np.array([answer.interval for answer in answers]),
+        f"answered_from{suffix}": np.array([answer.source for answer in answers]),
+        f"holdout_score{suffix}": metric.from_unit(values),
+        f"holdout_lower{suffix}": lower,
+        f"holdout_upper{suffix}": upper,
+        f"holdout_interval{suffix}": np.array([answer.interval for answer in answers]),
     }
 
 
 @dataclasses.dataclass(frozen=True)
 class DetachedHoldout:
-    """Answers that a holdout has released, without its records; it accepts no query.
+    """Holdout without its records: it shows the released answers and accepts no query.
 
     Parameters
     ----------
     n : int
-        Number of records.
+        Number of holdout records.
     confidence_level : float
-        Minimum probability that all intervals are correct together.
+        Minimum probability that all intervals contain their expected scores at the same time.
     information_spent : float
-        Nats that the answers have revealed.
+        Information that the answers have revealed, in nats.
     next_code_length : float
-        Nats that a next query would have paid.
+        Code length of a next query, in nats.
     remaining_budget : int or None
-        "Above" answers that were left.
+        Number of corrected answers that were left; None without a budget.
     """
 
     n: int
@@ -559,7 +661,8 @@ class DetachedHoldout:
     remaining_budget: int | None
     _certificate: HoldoutCertificate = dataclasses.field(repr=False)
     _records: History = dataclasses.field(repr=False)
-    marks: Any = dataclasses.field(repr=False)  # of the records that it does not hold
+    #: Truncated digests of the holdout records.
+    record_fingerprints: Any = dataclasses.field(repr=False)
 
     def __getattr__(self, name):
         raise AttributeError(
@@ -568,7 +671,7 @@ class DetachedHoldout:
         )
 
     def certificate(self):
-        """Return the guarantee as it stood.
+        """Return the guarantee at the time of the copy.
 
         Returns
         -------
@@ -578,7 +681,7 @@ class DetachedHoldout:
         return self._certificate
 
     def history(self):
-        """Return everything that had been released, oldest first.
+        """Return all answers that were released before the copy, oldest first.
 
         Returns
         -------
@@ -588,8 +691,8 @@ class DetachedHoldout:
         return self._records
 
 
-class Savable:
-    """Mixin of estimators with a parameter ``holdout`` and, once fitted, a ``holdout_``."""
+class HoldoutEstimatorMixin:
+    """Mixin of estimators with a parameter ``holdout`` and a fitted attribute ``holdout_``."""
 
     holdout: Any
 
@@ -608,27 +711,27 @@ class Savable:
             The estimator itself.
         """
         prefix = "holdout__"
-        fields = {name: params.pop(name) for name in list(params) if name.startswith(prefix)}
+        field_params = {name: params.pop(name) for name in list(params) if name.startswith(prefix)}
         super().set_params(**params)  # type: ignore[misc] # of BaseEstimator, which is untyped
-        if fields:
+        if field_params:
             config = None if self.holdout is None else config_of(self)
             if config is None:
                 raise ValueError(
-                    f"{min(fields)} cannot be set: holdout is None or made already, got "
+                    f"{min(field_params)} cannot be set: holdout is None or made already, got "
                     f"{type(self.holdout).__name__}. Set it to a fraction or a HoldoutConfig first."
                 )
-            fields = {name.removeprefix(prefix): value for name, value in fields.items()}
+            fields = {name.removeprefix(prefix): value for name, value in field_params.items()}
             self.holdout = config.set_params(**fields)
         return self
 
     def without_holdout(self) -> Any:
-        """Return a copy of the fitted object that carries no holdout record.
+        """Return a copy of the fitted object that contains no holdout record.
 
-        A fitted search carries its holdout, so that the next search can go on with it: whoever
-        gets the pickle gets the records. The copy predicts and shows everything that was released
-        (``cv_results_``, ``certificate_``, ``holdout_.history()``). To recognize holdout records
-        that are passed to a later fit, it keeps a truncated digest of each uniquely identified
-        holdout record. Fitting it again needs ``set_params(holdout=...)``.
+        A fitted search contains its holdout, so that the next search can continue with it. Its
+        pickle therefore contains the holdout records. The copy predicts and shows everything that
+        was released (``cv_results_``, ``certificate_``, ``holdout_.history()``). To recognize
+        holdout records that are passed to a later fit, it keeps a truncated digest of each uniquely
+        identified holdout record. Fitting it again needs ``set_params(holdout=...)``.
 
         Returns
         -------
@@ -640,10 +743,10 @@ class Savable:
                 f"without_holdout needs a fitted {type(self).__name__} with a holdout, got one "
                 "that has none."
             )
-        twin: Any = copy.copy(self)
-        holdout = twin.holdout_
+        detached: Any = copy.copy(self)
+        holdout = detached.holdout_
         fingerprints = holdout.account.training_rows.record_fingerprints(holdout.X, holdout.y)
-        twin.holdout_ = DetachedHoldout(
+        detached.holdout_ = DetachedHoldout(
             holdout.n,
             holdout.confidence_level,
             holdout.information_spent,
@@ -653,36 +756,36 @@ class Savable:
             holdout.history(),
             fingerprints,
         )
-        if isinstance(twin.holdout, ReusableHoldout):
-            twin.holdout = twin.holdout_
-        vars(twin).pop("_unfinished", None)
-        return twin
+        if isinstance(detached.holdout, ReusableHoldout):
+            detached.holdout = detached.holdout_
+        vars(detached).pop("_interrupted_fit", None)
+        return detached
 
     # A notebook shows score and interval above scikit-learn's diagram.
 
-    def _card(self):
+    def _certificate_html(self):
+        """Return the certificate as HTML, empty before ``fit``."""
         certificate = getattr(self, "certificate_", None)
         return "" if certificate is None else certificate._repr_html_()
 
     def _repr_html_inner(self):
-        return self._card() + super()._repr_html_inner()
+        return self._certificate_html() + super()._repr_html_inner()
 
     def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return {
-            mime_type: self._card() + content if mime_type == "text/html" else content
-            for mime_type, content in bundle.items()
-        }
+        contents = super()._repr_mimebundle_(**kwargs)  # by MIME type
+        if "text/html" in contents:
+            contents["text/html"] = self._certificate_html() + contents["text/html"]
+        return contents
 
 
-class Reporting(Savable):
-    """Mixin of estimators that choose one verified model: its final report."""
+class FinalReportMixin(HoldoutEstimatorMixin):
+    """Mixin of estimators that select one verified model: its final report."""
 
     holdout_: ReusableHoldout
     _has_fit_params: bool  # whether the model was fitted with more than records and targets
-    #: Content of a report beside ``compare``: models by name, their cross-validated scores, the
-    #: metric that verified them and the variance of a record's score.
-    _to_report: Callable[..., tuple]
+    #: Takes ``compare`` and returns the models by name, their cross-validated scores in score
+    #: units, the metric that verified them and the variance of the scores of training records.
+    _models_for_report: Callable[..., tuple]
 
     def final_report(
         self,
@@ -694,30 +797,30 @@ class Reporting(Savable):
         refit_every: Any = None,
         joint: bool = True,
     ) -> FinalReport:
-        """Report the final score of the verified model with a narrow interval; close the holdout.
+        """Report the final score of the selected model with a narrow interval; close the holdout.
 
         Parameters
         ----------
         scoring : str, BoundedMetric, scorer, None, a list or a dict of them, default=None
-            Metrics; a dict names them. ``None``: the one of the search or selection.
+            Metrics; a dict names them. ``None``: the metric of the search or selection.
         compare : str, estimator or array-like, default=None
             A baseline whose difference to the model is reported, too: an estimator fitted on
-            ``X[train_indices_]``, or predictions of the holdout records. How much the difference
-            varies is cross-validated on the folds of the search. In time also ``"naive"`` (the last
-            known target) and ``"seasonal-7"`` (that of seven dates before); of a feature selector
-            also ``"fixed"``, the model of the fixed features alone.
+            ``X[train_indices_]``, or predictions of the holdout records. The variance of the
+            difference is estimated by cross-validation on the folds of the search. In time also
+            ``"naive"`` (the last known target) and ``"seasonal-7"`` (that of seven dates before);
+            of a feature selector also ``"fixed"``, the model of the fixed features alone.
         by, per, joint : object
             As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
         refit_every : int or timedelta, default=None
-            Under ``correlation="time"``: report the recipe of the model, refitted before every
-            block of so many dates on all records known by then.
+            Under ``correlation="time"``: report the estimator with its parameters, refitted before
+            every block of so many dates on all records known by then.
 
         Returns
         -------
         FinalReport
-            As :meth:`sklearn_bdp.ReusableHoldout.final_report`: a card with the score of
-            ``best_estimator_`` of a search, or of ``estimator_`` of a selector on its
-            ``support_``, its interval, and the queries before it.
+            As :meth:`sklearn_bdp.ReusableHoldout.final_report`: the score of ``best_estimator_``
+            of a search, or of ``estimator_`` of a selector on its ``support_``, its interval, and
+            the number of queries before it.
 
         Raises
         ------
@@ -727,18 +830,18 @@ class Reporting(Savable):
             If there is no holdout, no model was kept, or there is none of fixed features beside the
             selected one.
         """
-        models, values, metric, variance = self._to_report(compare)
+        models, cv_scores, metric, variance = self._models_for_report(compare)
         if refit_every is not None and self._has_fit_params:
             raise ValueError(
                 "refit_every= fits the recipe without other parameters, and fit was passed some. "
                 "The holdout was not queried."
             )
-        scorings, is_verified_metric = _scorings_of_report(scoring, metric)
-        has_values = is_verified_metric and np.isfinite(values).all()
+        scorings, is_verified_metric = _report_scorings(scoring, metric)
+        has_cv_scores = is_verified_metric and np.isfinite(cv_scores).all()
         return report_and_close(
             self.holdout_,
             models,
-            values if has_values else None,
+            cv_scores if has_cv_scores else None,
             compare=compare,
             by=by,
             per=per,
@@ -750,13 +853,13 @@ class Reporting(Savable):
 
     def _forecast_report(self, *, scoring, compare, by, per, joint):
         """Return the expected rows of :meth:`final_report`, from training records only."""
-        models, values, metric, variance = self._to_report(compare)
-        scorings, is_verified_metric = _scorings_of_report(scoring, metric)
-        has_values = is_verified_metric and np.isfinite(values).all()
+        models, cv_scores, metric, variance = self._models_for_report(compare)
+        scorings, is_verified_metric = _report_scorings(scoring, metric)
+        has_cv_scores = is_verified_metric and np.isfinite(cv_scores).all()
         return forecast_report(
             self.holdout_,
             models,
-            values if has_values else None,
+            cv_scores if has_cv_scores else None,
             compare=compare,
             by=by,
             per=per,
@@ -766,20 +869,21 @@ class Reporting(Savable):
         )
 
 
-def _scorings_of_report(scoring, metric):
-    """Return the metrics of a report, and whether the first one is the verified metric.
+def _report_scorings(scoring, metric):
+    """Return the value of ``scoring`` for a report, and whether it starts with the search's metric.
 
-    ``scoring``: as passed by a caller. ``metric``: that of the search, meant by None and its name.
+    In a list, or in a dict if ``scoring`` is one, None and the name of the search's ``metric`` are
+    replaced by this metric.
     """
-    named = named_metrics(scoring)
     is_approximate = isinstance(metric, ApproximateMetric)
-    verified = metric.scoring if is_approximate else metric
-    scorings = [
-        verified if value is None or (isinstance(value, str) and value == metric.name) else value
-        for _, value in named
-    ]
+    search_scoring = metric.scoring if is_approximate else metric
+    names = []
+    scorings = []
+    for name, value in named_metrics(scoring):
+        is_search_metric = value is None or (isinstance(value, str) and value == metric.name)
+        names.append(name)
+        scorings.append(search_scoring if is_search_metric else value)
     is_verified_metric = scorings[0] is metric and not is_approximate
     if isinstance(scoring, Mapping):
-        names = [name for name, _ in named]
         return dict(zip(names, scorings, strict=True)), is_verified_metric
     return scorings, is_verified_metric

@@ -1,4 +1,4 @@
-"""Base of the selectors: checks and splits the data, creates or reuses a holdout."""
+"""Base class of the selectors, which checks and splits the data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.diagnostics.tables import ADDED_COLUMNS_FIX, check_row_alignment
 from sklearn_bdp.evaluation.holdout_split import HoldoutSplit, split_for
 from sklearn_bdp.evaluation.open_holdout import check_holdout_parameter
-from sklearn_bdp.evaluation.scoring import Savable
+from sklearn_bdp.evaluation.scoring import HoldoutEstimatorMixin
 from sklearn_bdp.exceptions import (
     NothingConfirmedWarning,
     NothingSelectedError,
@@ -28,8 +28,12 @@ from sklearn_bdp.utils.sklearn_compat import gives_frames, holds_numbers, is_fra
 from sklearn_bdp.utils.validation import caller_level, check_label_values
 
 
-class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
-    """Base of the selectors, for the data and the holdout; subclasses select."""
+class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
+    """Base class of the selectors: checks, split and ``transform``; subclasses select.
+
+    Subclasses set ``support_``, ``_summary`` (str: an error message without selected features) and
+    ``_report``.
+    """
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "support_")
@@ -49,8 +53,8 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         Returns
         -------
         array-like of shape (n_samples, n_selected_features)
-            The selected columns as they are, missing values and all. A frame with columns that
-            are not numbers (text, categories, dates) stays a frame; else an array, or the
+            The selected columns, without changes of their values. A frame with columns that are
+            not numbers (text, categories, dates) stays a frame. Otherwise it is an array, or the
             container that :meth:`set_output` requests.
 
         Raises
@@ -61,28 +65,30 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         if not self.support_.any():
             raise NothingSelectedError(
-                f"{self._summary[0]} To hand on the best features, set on_empty='keep_best'."
+                f"{self._summary} To hand on the best features, set on_empty='keep_best'."
             )
         if not is_frame(X):
             return super().transform(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        selected = safe_indexing(X, np.flatnonzero(self.support_), axis=1)
-        return selected if gives_frames(self) or not holds_numbers(X) else np.asarray(selected)
+        selected_X = safe_indexing(X, np.flatnonzero(self.support_), axis=1)
+        if gives_frames(self) or not holds_numbers(X):
+            return selected_X
+        return np.asarray(selected_X)
 
     def report(self) -> Any:
         """Return the verified and the unverified results.
 
         Returns
         -------
-        object
-            Its text is ``str(report)``; notebooks show a table; ``report.rows`` is the data behind
-            it, ready for ``pandas.DataFrame``.
+        SelectionReport
+            Its text is ``str(report)``; notebooks show a table; ``report.rows`` contains all rows
+            of the table, ready for ``pandas.DataFrame``.
         """
         check_is_fitted(self)
-        return self._summary[1]
+        return self._report
 
-    def _closing(self):
-        """Return the holdout that a final report closes."""
+    def _holdout_to_close(self):
+        """Return the holdout that a final report closes; raise ValueError if there is none."""
         check_is_fitted(self)
         if self.holdout_ is None:
             raise ValueError("final_report() needs a holdout, got holdout=None in fit.")
@@ -93,11 +99,14 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         tags.target_tags.required = True
         return tags
 
-    def _check_data(self, X, y, X_val, y_val, **others):
-        """Return checked data; frames stay frames, because names tell columns apart."""
+    def _check_data(self, X, y, X_val, y_val, **arguments_of_rows):
+        """Return checked X and y. Frames stay frames, because columns are matched by name.
+
+        ``arguments_of_rows``: other arguments of ``fit`` with a value for each row of ``X``.
+        """
         vars(self).pop("support_", None)  # an earlier selection refers to other data
         check_label_values(y)
-        check_row_alignment(self, X, y, X_val=X_val, y_val=y_val, **others)
+        check_row_alignment(self, X, y, X_val=X_val, y_val=y_val, **arguments_of_rows)
         tags = self.__sklearn_tags__().input_tags
         if is_frame(X):
             _check_column_names(X)
@@ -106,18 +115,25 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             check_consistent_length(X, y)
             type_of_target(y, input_name="y", raise_unknown=True)
         else:
-            sparse = ("csr", "csc") if tags.sparse else False
-            checks = {"ensure_all_finite": False, "ensure_min_samples": 2}
-            X, y = validate_data(self, X, y, accept_sparse=sparse, **checks)
+            sparse_formats = ("csr", "csc") if tags.sparse else False
+            X, y = validate_data(
+                self,
+                X,
+                y,
+                accept_sparse=sparse_formats,
+                ensure_all_finite=False,
+                ensure_min_samples=2,
+            )
         check_finite(X, allow_nan=tags.allow_nan)
         return X, y
 
-    def _divide(self, estimator, data):
-        """Return the :class:`HoldoutSplit` of checked data.
+    def _split(self, estimator, data):
+        """Return the :class:`HoldoutSplit` of checked :class:`FitData`.
 
-        The columns of the holdout get the order of those of ``X``.
+        The columns of the holdout get the order of those of ``X``. With ``holdout=None`` all
+        records are training records.
         """
-        if self.holdout is None:  # all records choose, and nothing is verified
+        if self.holdout is None:
             if data.X_val is not None or data.times is not None or data.has_horizon:
                 raise ValueError("holdout=None takes no X_val, times= or horizon=.")
             n = len(data.y)
@@ -135,82 +151,94 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
                 groups=data.groups,
             )
         config = check_holdout_parameter(self, data.X_val)
-        division = split_for(self, config, estimator, data)
-        return replace(division, X_holdout=_aligned(data.X, division.X_holdout))
+        holdout_split = split_for(self, config, estimator, data)
+        X_holdout = _align_columns(data.X, holdout_split.X_holdout)
+        return replace(holdout_split, X_holdout=X_holdout)
 
     @staticmethod
-    def _training_n_effective(division):
-        """Return the effective number of training records."""
-        n = len(division.y)
-        model = division.train_model
-        if model is None:  # the proportion of effective records is that of the holdout
-            n_holdout = len(division.y_holdout)
-            return n * float(division.model.effective_n(n_holdout)) / n_holdout
-        return float(model.effective_n(n))
+    def _training_n_effective(holdout_split):
+        """Return the effective number of training records.
 
-    def _keep_sides(self, holdout, division):
-        """Set the holdout and which records are on which side."""
+        If their dependence is undeclared, it is the same proportion of the number of records as in
+        the holdout.
+        """
+        n_train = len(holdout_split.y)
+        train_model = holdout_split.train_model
+        if train_model is None:
+            n_holdout = len(holdout_split.y_holdout)
+            return n_train * float(holdout_split.model.effective_n(n_holdout)) / n_holdout
+        return float(train_model.effective_n(n_train))
+
+    def _set_holdout(self, holdout, holdout_split):
+        """Set the holdout, and the indices of training and holdout records."""
         self.holdout_ = holdout
         self.certificate_ = None
-        self.train_indices_ = division.train
-        self.holdout_indices_ = division.holdout
+        self.train_indices_ = holdout_split.train
+        self.holdout_indices_ = holdout_split.holdout
 
     def _warn_unconfirmed(self):
-        """Warn that nothing is distinguished from chance."""
-        warnings.warn(self._summary[0], NothingConfirmedWarning, stacklevel=caller_level())
+        """Warn that no feature is distinguished from chance."""
+        warnings.warn(self._summary, NothingConfirmedWarning, stacklevel=caller_level())
 
 
 def _check_column_names(X):
-    """Raise ValueError unless each column of a frame has a name of its own."""
+    """Raise ValueError unless the columns of a frame have different names."""
     if getattr(X.columns, "nlevels", 1) > 1:
         raise ValueError(
             f"X has MultiIndex columns, such as {X.columns[0]!r}, but needs one name each: "
             "X.columns = ['_'.join(map(str, c)) for c in X.columns]."
         )
-    names, count = np.unique(list(map(str, X.columns)), return_counts=True)
-    if shared := names[count > 1].tolist()[:5]:
-        raise ValueError(f"X has columns that share a name: {shared}. Rename them.")
+    names, counts = np.unique(list(map(str, X.columns)), return_counts=True)
+    repeated_names = names[counts > 1].tolist()[:5]
+    if repeated_names:
+        raise ValueError(f"X has columns that share a name: {repeated_names}. Rename them.")
 
 
 def check_finite(X, *, allow_nan):
-    """Raise if columns hold infinite values, or missing ones unless ``allow_nan``; name them."""
+    """Raise ValueError if numeric columns contain infinity, or NaN unless ``allow_nan``."""
     if scipy.sparse.issparse(X):
         assert_all_finite(X, allow_nan=allow_nan, input_name="X")
         return
     names, values = _numeric_columns(X)
     with np.errstate(all="ignore"):
+        # Only columns whose sum is not finite need a second look.
         columns = np.flatnonzero(~np.isfinite(values.sum(axis=0)))
-    bad = np.isinf(values[:, columns]) if allow_nan else ~np.isfinite(values[:, columns])
-    if bad.any():
-        word = "infinity" if allow_nan else "NaN or infinity"
-        bad_names = names[columns[bad.any(axis=0)]].tolist()[:5]
+    is_invalid = np.isinf(values[:, columns]) if allow_nan else ~np.isfinite(values[:, columns])
+    if is_invalid.any():
+        invalid_values = "infinity" if allow_nan else "NaN or infinity"
+        invalid_names = names[columns[is_invalid.any(axis=0)]].tolist()[:5]
         raise ValueError(
-            f"Input X contains {word} in the columns {bad_names}, which the estimator does not "
-            "take. Replace infinity; an imputer that begins a pipeline takes NaN."
+            f"Input X contains {invalid_values} in the columns {invalid_names}, which the "
+            "estimator does not take. Replace infinity; an imputer that begins a pipeline takes "
+            "NaN."
         )
 
 
 def _numeric_columns(X):
-    """Return names, or numbers, and values of the columns that hold numbers."""
+    """Return names (positions in an array) and values of the numeric columns."""
     names = np.asarray(X.columns) if is_frame(X) else np.arange(X.shape[1])
     if is_frame(X) and not holds_numbers(X):
-        numeric = [index for index, name in enumerate(names) if holds_numbers(X[[name]])]
-        names = names[numeric]
-        X = safe_indexing(X, np.asarray(numeric, dtype=int), axis=1)
+        positions = [index for index, name in enumerate(names) if holds_numbers(X[[name]])]
+        names = names[positions]
+        X = safe_indexing(X, np.asarray(positions, dtype=int), axis=1)
     return names, np.asarray(X, dtype=float)
 
 
-def _aligned(X, X_holdout):
-    """Return the holdout columns in the order of ``X``, by name if both have names."""
+def _align_columns(X, X_holdout):
+    """Return the holdout records with the columns of ``X``, by name if both have names.
+
+    Raises UnknownFeaturesError if the holdout lacks a column.
+    """
     names = getattr(X, "columns", None)
-    have = getattr(X_holdout, "columns", None)
-    if names is not None and have is not None:
-        holdout_names = set(have)
-        if missing := [name for name in names if name not in holdout_names]:
+    holdout_names = getattr(X_holdout, "columns", None)
+    if names is not None and holdout_names is not None:
+        holdout_name_set = set(holdout_names)
+        missing_names = [name for name in names if name not in holdout_name_set]
+        if missing_names:
             raise UnknownFeaturesError(
-                f"X has columns that the holdout lacks: {missing}. {ADDED_COLUMNS_FIX}"
+                f"X has columns that the holdout lacks: {missing_names}. {ADDED_COLUMNS_FIX}"
             )
-        return X_holdout if list(names) == list(have) else X_holdout[list(names)]
+        return X_holdout if list(names) == list(holdout_names) else X_holdout[list(names)]
     if np.shape(X_holdout)[1] != np.shape(X)[1]:
         raise UnknownFeaturesError(
             f"X has {np.shape(X)[1]} columns and the holdout has {np.shape(X_holdout)[1]}. Use "

@@ -1,4 +1,4 @@
-"""Univariate screening: tens of thousands of attributes in one batch."""
+"""Univariate screening of tens of thousands of attributes in one batch of queries."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.diagnostics.scores import warn_undeclared_dependence
 from sklearn_bdp.evaluation.fit_data import FitData
 from sklearn_bdp.evaluation.open_holdout import open_holdout
-from sklearn_bdp.evaluation.scoring import plain_certificate
+from sklearn_bdp.evaluation.scoring import certificate_with_assumptions
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._rankings import column_blocks, text_columns
 from sklearn_bdp.feature_selection._report import AssociationReport, screening_report
-from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.metrics.base import Evaluation
 from sklearn_bdp.report.preregistered import (
     preregister,
@@ -40,29 +40,38 @@ from sklearn_bdp.utils.validation import (
     strip_traceback_frames,
 )
 
-#: Permutations that reach the critical value of an interval by chance; a few, where more would take
-#: so many multiplications; and where even they would take so many, nothing is proved.
-_DEPTH, _SHALLOW, _WORK, _MOST = 20.0, 4.0, 1e11, 1e12
-_LEAST = 20_000  # permutations that are always drawn
-_CHUNK = 2_000_000  # numbers of a block of permutations
-_ROUNDED = 1e-4  # how far a statistic may be off: it counts against a claim
-#: Of cells, in standard deviations on the holdout: at most, at least, and how far a useless
-#: attribute gets in one case of ten.
-WIDEST, LEAST, USELESS = 2.0, 0.5, 1.3
+#: Expected number of permutations that reach the critical value of an interval by chance, which
+#: determines the number of permutations.
+_N_EXCEEDING = 20.0
+#: The same if the number of multiplications would be larger than ``_MAX_WORK``.
+_MIN_N_EXCEEDING = 4.0
+_MAX_WORK = 1e11
+#: Number of multiplications above which no permutation is drawn and nothing is proved.
+_MAX_MULTIPLICATIONS = 1e12
+_MIN_PERMUTATIONS = 20_000
+_MAX_BLOCK_SIZE = 2_000_000  # numbers in a block of permutations
+_ROUNDING_ERROR = 1e-4  # of a statistic; it always counts against a claim
+#: Largest and smallest half-width of a cell around a training association, in standard deviations
+#: of the association on the holdout.
+_MAX_CELL_HALF_WIDTH, _MIN_CELL_HALF_WIDTH = 2.0, 0.5
+#: Value in these standard deviations that a useless attribute exceeds in one of ten cases.
+_USELESS_QUANTILE = 1.3
 
 
 class HoldoutCorrelationFilter(HoldoutSelectorBase):
     r"""Filter that keeps attributes whose association with the target the holdout confirms.
 
-    The training set proposes: an attribute is a candidate if it passes there (Benjamini-Hochberg
-    at ``alpha``). Each candidate is then put to the holdout as one bounded query, all in one batch:
-    the mean product of both standard scores, each clipped at ``clip`` standard deviations.
+    An attribute is a candidate if it passes a test on the training set (Benjamini-Hochberg at
+    ``alpha``). The holdout is queried about the associations of all candidates in one batch. An
+    association is the mean product of the standard scores of attribute and target, each clipped at
+    ``clip`` standard deviations.
 
-    Centers, units and, for more than two classes, the class that an attribute is compared with
-    come from the training set. Each candidate is answered by itself, with a cell of at most two
-    standard deviations of its own around its training association. It is kept if the holdout's
-    value lies in that cell or beyond it, further from 0. The cell ends where a useless candidate
-    gets in about one case of ten. All other attributes are not verified.
+    Means, standard deviations and, for more than two classes, the class that an attribute is
+    compared with come from the training set. Each candidate has a cell, an interval around its
+    training association whose half-width is at most two standard deviations of this association on
+    the holdout. A candidate is kept if its association on the holdout lies in its cell, or beyond
+    it, further from 0. A useless candidate reaches its cell in about one of ten cases. The other
+    attributes are not verified.
 
     Parameters
     ----------
@@ -72,8 +81,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         Standard deviations at which scores are clipped.
     on_empty : {"raise", "keep_best"}, default="raise"
         Behavior if no attribute is confirmed. ``"raise"``: ``fit`` warns, and ``transform``
-        raises an error with the results; ``"keep_best"``: the attribute with the
-        smallest p-value in the training set is kept, and the report labels it as not confirmed.
+        raises an error with the results. ``"keep_best"``: the attribute with the smallest p-value
+        on the training set is kept, and the report labels it as not confirmed.
     random_state : None, int or RandomState, default=None
         Seeds split and noise. An integer is meant for tests: the certificate reports it.
     holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
@@ -86,17 +95,21 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     Attributes
     ----------
     support_ : ndarray of bool, shape (n_features,)
-        Which attributes are kept.
-    training_associations_, verified_associations_ : ndarray of shape (n_features,)
-        Association on each side, in [-1, 1], in units of ``clip`` squared. NaN for
-        unverified attributes, which do not pass on the training set.
+        Mask of the attributes that are kept.
+    training_associations_ : ndarray of shape (n_features,)
+        Associations on the training set, in [-1, 1]: mean products of standard scores, divided by
+        ``clip`` squared.
+    verified_associations_ : ndarray of shape (n_features,)
+        Verified associations, in the same units. NaN for attributes that do not pass on the
+        training set, which are not verified.
     lower_, upper_ : ndarray of shape (n_features,)
-        Intervals of the verified associations; they hold all at once. [-1, 1] for the others.
+        Ends of confidence intervals, which all contain their associations at the same time. [-1, 1]
+        for unverified attributes.
     pvalues_ : ndarray of shape (n_features,)
-        Of the training set.
+        p-values on the training set.
     confirmed_ : bool
-        Whether any attribute was confirmed; ``False`` under ``on_empty="keep_best"`` means
-        that the one attribute in ``support_`` is a stopgap.
+        Whether any attribute was confirmed. If not, and ``on_empty="keep_best"``, the one attribute
+        in ``support_`` is not confirmed.
     holdout_, certificate_, train_indices_, holdout_indices_, n_features_in_, feature_names_in_
         As in :class:`HoldoutFeatureSelector`.
 
@@ -106,13 +119,13 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
     Notes
     -----
-    Dwork et al. [1]_ keep attributes whose correlations on both sides agree in sign and exceed
-    :math:`1/\sqrt n`. A third of all useless attributes pass that on the training set; here the
-    cut follows from the number of attributes.
+    Dwork et al. [1]_ keep attributes whose correlations on training set and holdout agree in sign
+    and exceed :math:`1/\sqrt n`. A third of all useless attributes exceed that on the training set.
+    Here the threshold follows from the number of attributes.
 
-    The intervals are proved. That a kept attribute is useful is proved if its interval
-    excludes 0. Each candidate costs information: about a quarter of a nat if the holdout agrees,
-    about three if it does not.
+    The intervals are proved. A kept attribute is proved to be useful if its interval excludes 0.
+    Each candidate spends information: about 0.25 nats if the holdout agrees with the training set,
+    about 3 nats if it does not.
 
     References
     ----------
@@ -157,7 +170,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         y_val: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Screen the attributes.
+        """Screen the attributes on a training set, and verify the candidates on the holdout.
 
         Parameters
         ----------
@@ -172,154 +185,182 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         Raises
         ------
         ValueError, TypeError
-            For arguments that break a rule; nothing has been asked of the holdout then.
+            For invalid arguments. The holdout was not queried.
         BudgetExhaustedError
-            When the holdout has spent its budget and ``on_exhausted="raise"``.
+            If the budget of the holdout is exhausted and ``on_exhausted="raise"``.
         """
-        check_probability("alpha", self.alpha)
-        check_real("clip", self.clip, low=0.0, closed="neither")
-        check_option("on_empty", self.on_empty, ("raise", "keep_best"))
+        self._check_parameters()
         X, y = self._check_data(X, y, X_val, y_val, groups=groups)
-        if text := text_columns(X):
-            raise ValueError(
-                f"X has columns that are not numbers: {text[:5]}. Encode them as numbers, or leave "
-                "them out. The holdout was not queried."
-            )
+        _check_numeric(X)
         has_classes = _has_classes(y)
-        stand_in = DummyClassifier() if has_classes else DummyRegressor()
-        division = self._divide(stand_in, FitData(X, y, X_val, y_val, groups))
-        warn_undeclared_dependence(division)
-        n_effective = self._training_n_effective(division)
-        self._statements = None
-        associations = Associations.of(division.X, division.y, has_classes, self.clip, n_effective)
+        # Only the type of the estimator matters for the split.
+        estimator = DummyClassifier() if has_classes else DummyRegressor()
+        holdout_split = self._split(estimator, FitData(X, y, X_val, y_val, groups))
+        warn_undeclared_dependence(holdout_split)
+        n_effective = self._training_n_effective(holdout_split)
+        self._fixed_attributes = None
+        associations = TrainingAssociations.from_data(
+            holdout_split.X, holdout_split.y, has_classes, self.clip, n_effective
+        )
+        n_features = associations.values.size
         self.pvalues_ = associations.p_values()
         candidates = np.flatnonzero(false_discovery_control(self.pvalues_) <= self.alpha)
-        self.training_associations_ = associations.effect
-        self.support_ = np.zeros(associations.effect.size, dtype=bool)
-        self.verified_associations_ = np.full(associations.effect.size, np.nan)
-        self.lower_ = -np.ones(associations.effect.size)
-        self.upper_ = np.ones(associations.effect.size)
+        self.training_associations_ = associations.values
+        self.support_ = np.zeros(n_features, dtype=bool)
+        self.verified_associations_ = np.full(n_features, np.nan)
+        self.lower_ = -np.ones(n_features)
+        self.upper_ = np.ones(n_features)
         holdout = None
         if self.holdout is None:
             self.support_[candidates] = True
         else:
-            holdout = open_holdout(self, division)
-            ratio = n_effective / division.model.effective_n(holdout.n)
-            deviations = associations.error[candidates] * np.sqrt(ratio)
+            holdout = open_holdout(self, holdout_split)
+            sample_size_ratio = n_effective / holdout_split.model.effective_n(holdout.n)
+            # Standard errors of the candidates' associations on the holdout.
+            holdout_errors = associations.standard_errors[candidates] * np.sqrt(sample_size_ratio)
             if candidates.size:
-                cells = _cell_half_widths(associations.effect[candidates], deviations)
-                self._ask(holdout, division, associations, candidates, cells)
+                cell_half_widths = _cell_half_widths(
+                    associations.values[candidates], holdout_errors
+                )
+                self._verify(holdout, holdout_split, associations, candidates, cell_half_widths)
         self.confirmed_ = bool(self.support_.any())
         if not self.confirmed_ and self.on_empty == "keep_best":
             self.support_[int(np.argmin(self.pvalues_))] = True
-        self._keep_sides(holdout, division)
+        self._set_holdout(holdout, holdout_split)
         if holdout is not None:
-            self.certificate_ = self._make_certificate(holdout, division, deviations)
-        self._summary = screening_report(self)
+            self.certificate_ = self._make_certificate(holdout, holdout_split, holdout_errors)
+        self._summary, self._report = screening_report(self)
         if not self.confirmed_:
             self._warn_unconfirmed()
         return self
 
-    def _make_certificate(self, holdout, division, deviations):
-        """Return the certificate with the width of a final report on the attributes.
+    def _check_parameters(self):
+        """Raise ValueError or TypeError for an invalid parameter, before the data are read."""
+        check_probability("alpha", self.alpha)
+        check_real("clip", self.clip, low=0.0, closed="neither")
+        check_option("on_empty", self.on_empty, ("raise", "keep_best"))
 
-        ``deviations``: of the associations that were queried.
+    def _make_certificate(self, holdout, holdout_split, holdout_errors):
+        """Return the certificate, with the expected half-width of a final report.
+
+        ``holdout_errors``: standard errors on the holdout of the associations that were queried.
         """
-        with holdout.account.read_transaction(latest=False) as book:
-            certificate = plain_certificate(holdout, division, book)
-            notes = book.notes(Fact.STATEMENTS)
+        with holdout.account.read_transaction(latest=False) as ledger_state:
+            certificate = certificate_with_assumptions(holdout, holdout_split, ledger_state)
+            statement_notes = ledger_state.notes(SystemNote.STATEMENTS)
         forecast = certificate.forecast
         if forecast.final_report is not None:
-            half_width = self._report_half_width(holdout, deviations, notes)
+            half_width = self._report_half_width(holdout, holdout_errors, statement_notes)
             forecast = replace(forecast, final_report=half_width)
         certificate = replace(certificate, forecast=forecast)
         return certificate.in_units("association", -1.0, 1.0)
 
-    def _report_half_width(self, holdout, deviations, notes):
-        """Return the median half-width of a final report, as a fraction of the range.
+    def _report_half_width(self, holdout, holdout_errors, statement_notes):
+        """Return the median half-width of a final report in units of [0, 1]; None without rows.
 
-        None if the report has no rows. ``deviations``: of the associations that were queried.
+        ``holdout_errors``: standard errors on the holdout of the associations that were queried;
+        ``statement_notes``: notes of the ledger on statements that were fixed.
         """
-        if self._statements is None or not deviations.size:
+        if self._fixed_attributes is None or not holdout_errors.size:
             return None
-        length = preregistered_code_length(notes, self._statements[0])
-        log_one_sided = math.log(holdout.account.settings.beta / (2.0 * deviations.size)) - length
-        return 0.5 * float(-ndtri_exp(log_one_sided) * np.median(deviations))
+        statement_key, *_ = self._fixed_attributes
+        code_length = preregistered_code_length(statement_notes, statement_key)
+        beta = holdout.account.settings.beta
+        # Each of the two sides of each interval.
+        log_alpha_one_sided = math.log(beta / (2.0 * holdout_errors.size)) - code_length
+        return 0.5 * float(-ndtri_exp(log_alpha_one_sided) * np.median(holdout_errors))
 
-    @strip_traceback_frames  # the evaluations are raw
-    def _ask(self, holdout, division, associations, candidates, cells):
-        """Verify the candidates; set their verified associations and the support."""
-        named = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
-        names = [str(named[j]) for j in candidates]
+    @strip_traceback_frames  # the frames hold raw holdout scores
+    def _verify(self, holdout, holdout_split, associations, candidates, cell_half_widths):
+        """Verify the candidates; set their verified associations and the support.
+
+        ``candidates``: positions of columns; ``cell_half_widths``: in units of [-1, 1].
+        """
+        default_names = [f"x{position}" for position in range(self.n_features_in_)]
+        all_names = getattr(self, "feature_names_in_", default_names)
+        names = [str(all_names[position]) for position in candidates]
         parameters = (
-            associations.center,
-            associations.scale,
-            associations.column,
-            associations.effect < 0,
+            associations.centers,
+            associations.scales,
+            associations.target_columns,
+            associations.values < 0,
         )
-        target = astuple(associations.target)
+        target_parameters = astuple(associations.target)
         keys = [
-            query_key("association", target, name, *(float(values[j]) for values in parameters))
-            for j, name in zip(candidates, names, strict=True)
+            query_key(
+                "association",
+                target_parameters,
+                name,
+                *(float(values[position]) for values in parameters),
+            )
+            for position, name in zip(candidates, names, strict=True)
         ]
-        # Fixed before the first query about them, so that the answers cannot have chosen them.
-        self._statements = query_key("associations", keys), names, candidates, associations
-        preregister(holdout, self._statements[0])
-        direction = np.where(associations.effect[candidates] < 0, -1.0, 1.0)
-        values = safe_indexing(division.X_holdout, candidates, axis=1)
-        products = associations.bounded(values, candidates) * direction
-        products *= associations.target.scores(division.y_holdout)[
-            :, associations.column[candidates]
-        ]
-        effect = np.abs(associations.effect[candidates])
+        # Noted before the first query about these attributes, so that the answers cannot have
+        # influenced their choice.
+        statement_key = query_key("associations", keys)
+        self._fixed_attributes = statement_key, names, candidates, associations
+        preregister(holdout, statement_key)
+        # Associations are multiplied by their signs in the training set.
+        signs = np.where(associations.values[candidates] < 0, -1.0, 1.0)
+        columns = safe_indexing(holdout_split.X_holdout, candidates, axis=1)
+        attribute_scores = associations.attribute_scores(columns, candidates)
+        target_scores = associations.target.scores(holdout_split.y_holdout)
+        products = attribute_scores * signs  # (n_holdout, n_candidates)
+        products *= target_scores[:, associations.target_columns[candidates]]
+        training_values = np.abs(associations.values[candidates])
         answers = holdout.answer_evaluations(
-            np.clip((1.0 + effect) / 2.0, 0.0, 1.0),
+            np.clip((1.0 + training_values) / 2.0, 0.0, 1.0),
             [
-                Evaluation(per_record=row, value=float(row.mean()), sensitivity=1 / row.size)
-                for row in np.clip((1.0 + products.T) / 2.0, 0.0, 1.0)
+                Evaluation(
+                    per_record=record_scores,
+                    value=float(record_scores.mean()),
+                    sensitivity=1 / record_scores.size,
+                )
+                for record_scores in np.clip((1.0 + products.T) / 2.0, 0.0, 1.0)
             ],
-            n_train=num_samples(division.X),
+            n_train=num_samples(holdout_split.X),
             keys=keys,
-            training_variance=associations.variance[candidates] / 4.0,
-            fixed_half_widths=cells / 2.0,
+            training_variance=associations.variances[candidates] / 4.0,
+            fixed_half_widths=cell_half_widths / 2.0,
         )
-        agreement = 2.0 * answers.values - 1.0  # positive: the sign in the training set
-        ends = direction * (2.0 * np.stack([answers.lower, answers.upper]) - 1.0)
-        self.verified_associations_[candidates] = direction * agreement
+        verified_values = 2.0 * answers.values - 1.0
+        ends = signs * (2.0 * np.stack([answers.lower, answers.upper]) - 1.0)
+        self.verified_associations_[candidates] = signs * verified_values
         self.lower_[candidates] = ends.min(axis=0)
         self.upper_[candidates] = ends.max(axis=0)
-        self.support_[candidates] = agreement >= effect - (1.0 + 1e-9) * cells
+        min_values = training_values - (1.0 + 1e-9) * cell_half_widths
+        self.support_[candidates] = verified_values >= min_values
 
     @strip_traceback_frames  # the frames hold records of the holdout
     def final_report(self) -> AssociationReport:
-        """Prove associations of the attributes that passed in the training set; close the holdout.
+        """Test associations of the attributes that passed on the training set; close the holdout.
 
-        The attributes were fixed before the holdout was asked about them, so that their number is
-        all that is paid for (theory G30). Each gets its association on the raw holdout, an
-        interval, and p-values adjusted by Holm and by Benjamini and Hochberg, from permutations.
+        The attributes were fixed before the holdout was queried about them, so only their number
+        widens the intervals (theory G30). Each gets its association on the holdout, an interval,
+        and p-values adjusted by Holm and by Benjamini and Hochberg, from permutations.
 
         Returns
         -------
         AssociationReport
             ``str``, an HTML card, ``to_frame()`` with ``attribute, value, lower, upper, p, q``, and
-            a volcano plot. The same report asked again is returned again. If no attribute passed in
-            the training set, it is empty, and the holdout stays open.
+            a volcano plot. A repeated call returns the same report. If no attribute passed on the
+            training set, it is empty, and the holdout stays open.
 
         Raises
         ------
         ValueError
-            If there is no holdout, its records depend on one another other than in groups (whose
-            targets can be permuted as a whole), or a level of privacy was declared.
+            If there is no holdout, if its records depend on one another other than in groups (whose
+            targets can be permuted as a whole), or if a level of privacy was declared.
         HoldoutClosedError
-            If the holdout gave another final report.
+            If another final report closed the holdout.
         """
-        holdout = self._closing()
-        if self._statements is None:
+        holdout = self._holdout_to_close()
+        if self._fixed_attributes is None:
             return AssociationReport.from_content(
                 {"rows": []},
                 confidence_level=holdout.confidence_level,
-                asked=self.n_features_in_,
-                unit="",
+                n_screened=self.n_features_in_,
+                units_text="",
             )
         model = holdout.dependence
         n = holdout.n
@@ -328,42 +369,53 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
                 "final_report() of a filter permutes targets, which needs independent records or "
                 f"groups, got {model.describe()}. The holdout was not queried."
             )
-        _, groups, sizes = np.unique(model.components(n), return_inverse=True, return_counts=True)
-        key, names, candidates, associations = self._statements
-        # Compute everything that may fail before the holdout is closed.
+        _, group_codes, group_sizes = np.unique(
+            model.components(n), return_inverse=True, return_counts=True
+        )
+        statement_key, names, candidates, associations = self._fixed_attributes
+        # Everything that may fail is computed before the holdout is closed.
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        columns = candidates
+        selector = candidates
         if is_frame(holdout.X) and hasattr(self, "feature_names_in_"):
-            columns = self.feature_names_in_[candidates]
-        values = safe_indexing(holdout.X, columns, axis=1)
-        bounded = associations.bounded(values, candidates)
+            selector = self.feature_names_in_[candidates]
+        columns = safe_indexing(holdout.X, selector, axis=1)
+        attribute_scores = associations.attribute_scores(columns, candidates)
         target_scores = associations.target.scores(holdout.y)
-        group_means = [
-            np.stack([np.bincount(groups, column) / sizes for column in scores.T], axis=1)
-            for scores in (bounded, target_scores)
-        ]  # each group is one unit
+        # Scores of independent units: means over the records of each group.
+        unit_attribute_scores = _group_means(attribute_scores, group_codes, group_sizes)
+        unit_target_scores = _group_means(target_scores, group_codes, group_sizes)
 
-        def compute(length):
-            """Return rows from the closed holdout, whose records are shared by all."""
-            rows, count = permutation_tests(
-                *group_means,
-                associations.column[candidates],
+        def compute_content(code_length):
+            """Return the content of the report from the holdout records, which may be released.
+
+            ``code_length``: of the answers before the attributes were fixed, in nats.
+            """
+            rows, n_permutations = permutation_tests(
+                unit_attribute_scores,
+                unit_target_scores,
+                associations.target_columns[candidates],
                 beta=holdout.account.settings.beta,
-                length=length,
+                code_length=code_length,
                 rng=rng,
             )
+            # Smallest p-value first, then largest association.
             order = np.lexsort((-np.abs(rows[:, 0]), rows[:, 3]))
             return {
                 "rows": [[names[index], *rows[index].tolist()] for index in order],
-                "permutations": count,
-                "nats": length,
+                "permutations": n_permutations,
+                "nats": code_length,
                 "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             }
 
-        content = report_preregistered(holdout, key, compute)
-        unit = f"{n:,} holdout records" + f" in {len(sizes):,} groups" * (len(sizes) < n)
+        content = report_preregistered(holdout, statement_key, compute_content)
+        units_text = f"{n:,} holdout records"
+        if len(group_sizes) < n:
+            units_text += f" in {len(group_sizes):,} groups"
         return AssociationReport.from_content(
-            content, confidence_level=holdout.confidence_level, asked=self.n_features_in_, unit=unit
+            content,
+            confidence_level=holdout.confidence_level,
+            n_screened=self.n_features_in_,
+            units_text=units_text,
         )
 
     def __sklearn_tags__(self):
@@ -371,6 +423,22 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
+
+
+def _group_means(scores, group_codes, group_sizes):
+    """Return the mean of each column of scores over the records of each group."""
+    group_sums = [np.bincount(group_codes, column) for column in scores.T]
+    return np.stack([sums / group_sizes for sums in group_sums], axis=1)
+
+
+def _check_numeric(X):
+    """Raise ValueError if a frame has columns that are not numeric."""
+    text_column_names = text_columns(X)
+    if text_column_names:
+        raise ValueError(
+            f"X has columns that are not numbers: {text_column_names[:5]}. Encode them as "
+            "numbers, or leave them out. The holdout was not queried."
+        )
 
 
 def _has_classes(y):
@@ -381,253 +449,263 @@ def _has_classes(y):
     return target_type in ("binary", "multiclass")
 
 
-def _cell_half_widths(effects, deviations):
+def _cell_half_widths(training_values, holdout_errors):
     """Return the half-widths of cells around training associations.
 
-    At most two standard deviations on the holdout, and so narrow that the association of a useless
-    attribute is outside in nine cases of ten: a value in the cell means that the association
-    replicates.
+    They are at most two standard errors of the associations on the holdout. A cell is so narrow
+    that the association of a useless attribute lies outside in nine of ten cases. So an association
+    in the cell is likely to be replicated.
     """
-    max_half_widths = np.abs(effects) - USELESS * deviations
-    return np.clip(max_half_widths, LEAST * deviations, WIDEST * deviations)
+    max_half_widths = np.abs(training_values) - _USELESS_QUANTILE * holdout_errors
+    return np.clip(
+        max_half_widths,
+        _MIN_CELL_HALF_WIDTH * holdout_errors,
+        _MAX_CELL_HALF_WIDTH * holdout_errors,
+    )
 
 
 @dataclass(frozen=True)
 class Target:
-    """Transformation of targets to numbers in [-1, 1] with mean 0 on the training set.
+    """Transformation of targets to scores in [-1, 1] with mean 0 on the training set.
 
-    Centring makes a query answer 1/2 for an attribute that is independent of the target, however
-    unbalanced the classes are.
+    With this mean, the association of an attribute that is independent of the target is 0, also if
+    the classes are unbalanced.
     """
 
-    #: Classes with a column each; one column for two classes. ``None``: numbers.
+    #: Classes with a column of scores each, or the second of two classes. None: numbers.
     classes: np.ndarray | None
-    center: float  # subtracted from numbers, which are then divided by ``scale``
-    scale: float
+    center: float  # mean of numeric targets on the training set
+    scale: float  # standard deviation of numeric targets on the training set
     clip: float  # standard deviations at which numbers are clipped
-    means: np.ndarray = field(repr=False)  # (n_columns,): of the raw scores on the training part
+    means: np.ndarray = field(repr=False)  # (n_columns,): of uncentered scores on the training set
 
     @classmethod
-    def of(cls, y, classification, clip):
+    def from_targets(cls, y, has_classes, clip):
         """Return the transformation estimated from training targets."""
         classes = None
         center = 0.0
         scale = 1.0
-        if classification:
+        if has_classes:
             classes = np.unique(y)
             classes = classes[1:] if classes.size == 2 else classes
         else:
-            mean, deviation = _center_and_scale(np.asarray(y, dtype=float))
+            mean, standard_deviation = _mean_and_deviation(np.asarray(y, dtype=float))
             center = float(mean)
-            scale = float(deviation)
+            scale = float(standard_deviation)
         uncentered = cls(classes, center, scale, clip, np.zeros(1))
-        return replace(uncentered, means=uncentered._raw(y).mean(axis=0))
+        return replace(uncentered, means=uncentered._uncentered_scores(y).mean(axis=0))
 
-    def _raw(self, y):
-        """Return scores before centring, of shape (n, n_columns)."""
+    def _uncentered_scores(self, y):
+        """Return scores of shape (n, n_columns) in [-1, 1], whose mean may differ from 0."""
         y = np.asarray(y)
         if self.classes is not None:
             return np.where(y[:, None] == self.classes[None, :], 1.0, -1.0)
-        return _bounded(y.astype(float) - self.center, self.scale, self.clip)[:, None]
+        return _clip_scores(y.astype(float) - self.center, self.scale, self.clip)[:, None]
 
     def scores(self, y):
         """Return scores of shape (n, n_columns), in [-1, 1]."""
-        return (self._raw(y) - self.means) / (1.0 + np.abs(self.means))
+        return (self._uncentered_scores(y) - self.means) / (1.0 + np.abs(self.means))
 
 
 @dataclass(frozen=True)
-class Associations:
-    """Associations of the attributes in the training set; arrays of shape (n_features,)."""
+class TrainingAssociations:
+    """Associations of the attributes on the training set; arrays of shape (n_features,)."""
 
     target: Target
-    effect: np.ndarray  # mean of the product of the scores of attribute and target, in [-1, 1]
-    variance: np.ndarray  # of the products
-    error: np.ndarray  # the standard error of their mean
-    #: Column of the target's scores that the association is with: for more than two classes the
-    #: one with the clearest association.
-    column: np.ndarray
-    center: np.ndarray  # subtracted from an attribute
-    scale: np.ndarray  # its unit
+    values: np.ndarray  # means of products of attribute and target scores, in [-1, 1]
+    variances: np.ndarray  # of the products
+    standard_errors: np.ndarray  # of the means
+    #: Column of the target scores that an attribute is compared with. For more than two classes it
+    #: is the one with the largest association relative to its standard error.
+    target_columns: np.ndarray
+    centers: np.ndarray  # means of the attributes
+    scales: np.ndarray  # standard deviations of the attributes
 
     @classmethod
-    def of(cls, X, y, classification, clip, n_effective):
-        """Return the associations of each column of ``X`` with the targets.
+    def from_data(cls, X, y, has_classes, clip, n_effective):
+        """Return the associations of the columns of ``X`` with the targets of training records.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, n_features)
-            Training records.
-        y : array-like of shape (n,)
-            Training targets.
-        classification : bool
-            Whether the targets are classes.
-        clip : float
-            Standard deviations at which numbers are clipped.
-        n_effective : float
-            Effective number of independent training records.
+        ``n_effective``: effective number of training records.
         """
-        target = Target.of(y, classification, clip)
+        target = Target.from_targets(y, has_classes, clip)
         target_scores = target.scores(y)
         n = len(y)
-        # Frames of numbers become arrays (names are no longer needed), sparse rows columns.
+        fields_by_block = []  # arrays for the columns of each block, in the order of the fields
+        # A frame of numbers becomes an array, because names are not needed.
         X = X.tocsc() if scipy.sparse.issparse(X) else np.asarray(X, dtype=float)
-        blocks = [
-            _block_associations(_dense(X[:, block]), target_scores, clip, min(n, n_effective))
-            for block in column_blocks(X)
-        ]
-        columns_of_fields = zip(*blocks, strict=True)
-        return cls(target, *(np.concatenate(columns) for columns in columns_of_fields))
+        for block in column_blocks(X):
+            columns = _to_dense(X[:, block])
+            centers, scales = _mean_and_deviation(columns)
+            scores = _clip_scores(columns - centers, scales, clip)
+            # For each attribute and column of target scores: (n_block, n_target_columns).
+            means = scores.T @ target_scores / n
+            variances = (scores**2).T @ target_scores**2 / n - means**2 + 1.0 / n
+            standard_errors = np.sqrt(variances / min(n, n_effective))
+            target_columns = np.argmax(np.abs(means) / standard_errors, axis=1)
+            attributes = np.arange(len(target_columns))
+            fields_by_block.append(
+                (
+                    means[attributes, target_columns],
+                    variances[attributes, target_columns],
+                    standard_errors[attributes, target_columns],
+                    target_columns,
+                    centers,
+                    scales,
+                )
+            )
+        fields = (np.concatenate(arrays) for arrays in zip(*fields_by_block, strict=True))
+        return cls(target, *fields)
 
     def p_values(self):
-        """Return two-sided p-values, corrected for the choice of a class."""
-        p_values = 2.0 * ndtr(-np.abs(self.effect) / self.error)
+        """Return two-sided p-values, corrected for the choice of a column of target scores."""
+        p_values = 2.0 * ndtr(-np.abs(self.values) / self.standard_errors)
         return np.minimum(1.0, p_values * self.target.means.size)
 
-    def bounded(self, values, columns):
-        """Return the scores of some columns, in [-1, 1]; ``values`` are those columns."""
-        deviation = _dense(values) - self.center[columns]
-        return _bounded(deviation, self.scale[columns], self.target.clip)
+    def attribute_scores(self, columns, positions):
+        """Return clipped standard scores in [-1, 1] of the columns at some positions."""
+        deviations = _to_dense(columns) - self.centers[positions]
+        return _clip_scores(deviations, self.scales[positions], self.target.clip)
 
 
-def _block_associations(values, target_scores, clip, n_effective):
-    """Return the associations of some attributes, in the order of the fields of `Associations`.
-
-    Each is an array of shape (n_block_features,). ``values`` are the attributes, of shape (n,
-    n_block_features); ``target_scores`` have shape (n, n_columns).
-    """
-    n = len(values)
-    center, scale = _center_and_scale(values)
-    bounded = _bounded(values - center, scale, clip)
-    # Of each attribute with each column of the target's scores.
-    effects = bounded.T @ target_scores / n
-    variances = (bounded**2).T @ target_scores**2 / n - effects**2 + 1.0 / n
-    errors = np.sqrt(variances / n_effective)
-    clearest_column = np.argmax(np.abs(effects) / errors, axis=1)
-    features = np.arange(len(clearest_column))
-    return (
-        effects[features, clearest_column],
-        variances[features, clearest_column],
-        errors[features, clearest_column],
-        clearest_column,
-        center,
-        scale,
-    )
-
-
-def _dense(columns):
+def _to_dense(columns):
     """Return columns as a dense float array."""
     return np.asarray(columns.toarray() if scipy.sparse.issparse(columns) else columns, dtype=float)
 
 
-def _center_and_scale(values):
-    """Return the mean and the standard deviation of each column, without missing values."""
-    scale = np.nanstd(values, axis=0)
-    return np.nanmean(values, axis=0), np.where(scale > 0, scale, 1.0)
+def _mean_and_deviation(columns):
+    """Return mean and standard deviation of each column without missing values; 1 in place of 0."""
+    deviations = np.nanstd(columns, axis=0)
+    return np.nanmean(columns, axis=0), np.where(deviations > 0, deviations, 1.0)
 
 
-def _bounded(deviation, scale, clip):
-    """Return clipped standard scores divided by ``clip``; 0 for missing values."""
-    return np.nan_to_num(np.clip(deviation / (scale * clip), -1.0, 1.0), copy=False)
+def _clip_scores(deviations, scale, clip):
+    """Return clipped standard scores divided by ``clip``, in [-1, 1]; 0 for missing values."""
+    return np.nan_to_num(np.clip(deviations / (scale * clip), -1.0, 1.0), copy=False)
 
 
 # -- proofs on a closed holdout: permutation tests, and intervals that agree with them ------------
 
 
-def permutation_statistics(bounded, scores, column, *, alpha, rng):
-    r"""Return covariances, standard errors, p-values and the half-widths of intervals.
+def permutation_statistics(attribute_scores, target_scores, target_columns, *, alpha, rng):
+    r"""Return covariances, p-values and half-widths of intervals from permutations of the targets.
 
-    Theory G30. For attribute ``j`` with scores ``b`` and targets with scores ``s`` the statistic is
-    :math:`t = \operatorname{cov}(b, s) / \operatorname{se}`, with the larger of two standard
-    errors: of the mean of :math:`(b_i - \bar b)(s_i - \bar s)`, and of a correlation without
-    association (a rare attribute that a rare class lacks seems to vary too little). If targets are
-    independent of the attribute, permuted ones are as likely: of ``B`` permutations and the data
-    themselves each is as likely to have the largest ``|t|`` (Phipson and Smyth 2010),
+    Theory G30. For an attribute with scores :math:`b_i` and targets with scores :math:`s_i` the
+    statistic is :math:`t = \operatorname{cov}(b, s) / \operatorname{se}`, with the larger of two
+    standard errors: that of the mean of :math:`(b_i - \bar b)(s_i - \bar s)`, and that of a
+    correlation without association (the first one is too small for a rare attribute that is absent
+    in a rare class). If targets are independent of the attribute, all permutations of the targets
+    are equally likely. Of ``B`` permutations and the data themselves each is as likely to have
+    the largest ``|t|`` (Phipson and Smyth 2010), so that
 
-    .. math:: p = (1 + \#\{|t^*| \ge |t|\}) / (B + 1),
+    .. math:: p = (1 + \#\{|t^*| \ge |t|\}) / (B + 1)
 
-    for any distributions. The half-width is ``se`` times the ``|t*|`` that leaves out the
-    share ``alpha``: it is below :math:`|\operatorname{cov}|` exactly if ``p <= alpha``. Because
-    the statistic is studentized it covers other covariances than 0, too, as nearly as a t interval
-    does (Janssen 1997; Chung and Romano 2013).
+    is valid for all distributions. The half-width is ``se`` times the quantile ``1 - alpha`` of
+    ``|t*|``. It is below :math:`|\operatorname{cov}|` exactly if ``p <= alpha``. Because the
+    statistic is studentized, the interval also covers covariances other than 0, with the same
+    approximation as a t interval (Janssen 1997; Chung and Romano 2013).
 
     Parameters
     ----------
-    bounded : ndarray of shape (n, m)
+    attribute_scores : ndarray of shape (n, n_attributes)
         Scores of the attributes, in [-1, 1].
-    scores : ndarray of shape (n, n_columns)
+    target_scores : ndarray of shape (n, n_columns)
         Scores of the targets, in [-1, 1].
-    column : ndarray of shape (m,)
-        Which of them an attribute is compared with.
+    target_columns : ndarray of int, shape (n_attributes,)
+        Column of the target scores that each attribute is compared with.
     alpha : float
-        Level of a two-sided interval.
+        Failure probability of a two-sided interval.
     rng : numpy.random.Generator
-        Draws the permutations, the same ones for all attributes.
+        Draws the permutations, which are the same for all attributes.
 
     Returns
     -------
     tuple
         Covariance, p-value and half-width of each attribute, and the number of permutations.
     """
-    n, m = bounded.shape
-    b = (bounded - bounded.mean(axis=0)).astype(np.float32)
-    s = (scores - scores.mean(axis=0)).astype(np.float32)
-    count = math.ceil(min(_DEPTH / alpha, max(_SHALLOW / alpha, _WORK / (n * m))))
-    count = max(_LEAST, count if n * max(m, 500) * count <= _MOST else 0)
-    allowed = math.floor(alpha * (count + 1) + 1e-9) - 1  # exceedances at which p is at alpha
+    n, n_attributes = attribute_scores.shape
+    b = (attribute_scores - attribute_scores.mean(axis=0)).astype(np.float32)
+    s = (target_scores - target_scores.mean(axis=0)).astype(np.float32)
+    n_affordable = max(_MIN_N_EXCEEDING / alpha, _MAX_WORK / (n * n_attributes))
+    n_permutations = math.ceil(min(_N_EXCEEDING / alpha, n_affordable))
+    if n * max(n_attributes, 500) * n_permutations > _MAX_MULTIPLICATIONS:
+        n_permutations = 0
+    n_permutations = max(_MIN_PERMUTATIONS, n_permutations)
+    # Largest number of permutations with a larger |t| for which p is at most alpha.
+    max_exceeding = math.floor(alpha * (n_permutations + 1) + 1e-9) - 1
 
-    def statistics(rows):
-        """Return covariance and t of each attribute (rows of the result) under permutations."""
-        cov, t = np.zeros((2, m, len(rows)), dtype=np.float32)
-        for target in np.unique(column):
-            attributes = np.flatnonzero(column == target)
-            permuted = s[rows, target].T
-            squares = b[:, attributes] ** 2
-            cov[attributes] = b[:, attributes].T @ permuted / n
-            null_variance = (squares.mean(axis=0) * (s[:, target] ** 2).mean())[:, None]
-            variance = squares.T @ permuted**2 / n - cov[attributes] ** 2
-            variance = np.maximum(np.maximum(variance, null_variance), 1e-12)
-            t[attributes] = cov[attributes] / np.sqrt(variance / n)
+    def statistics(permutations):
+        """Return covariances and t, both of shape (n_attributes, n_permutations).
+
+        ``permutations``: array of shape (n_permutations, n).
+        """
+        cov, t = np.zeros((2, n_attributes, len(permutations)), dtype=np.float32)
+        for target_column in np.unique(target_columns):
+            attributes = np.flatnonzero(target_columns == target_column)
+            permuted_s = s[permutations, target_column].T  # (n, n_permutations)
+            squared_b = b[:, attributes] ** 2
+            cov[attributes] = b[:, attributes].T @ permuted_s / n
+            mean_squared_s = (s[:, target_column] ** 2).mean()
+            null_variances = (squared_b.mean(axis=0) * mean_squared_s)[:, None]
+            variances = squared_b.T @ permuted_s**2 / n - cov[attributes] ** 2
+            variances = np.maximum(np.maximum(variances, null_variances), 1e-12)
+            t[attributes] = cov[attributes] / np.sqrt(variances / n)
         return cov, t
 
-    cov, t = (statistic[:, 0] for statistic in statistics(np.arange(n)[None, :]))
-    error = np.divide(np.abs(cov), np.abs(t), out=np.zeros(m, np.float32), where=t != 0)
-    reached = np.zeros(m)
-    largest = np.zeros((m, 0), dtype=np.float32)
-    block = max(1, _CHUNK // max(n, m))
-    for start in range(0, count, block):
-        rows = np.tile(np.arange(n), (min(block, count - start), 1))
+    cov, t = (values[:, 0] for values in statistics(np.arange(n)[None, :]))  # of the data
+    standard_errors = np.divide(
+        np.abs(cov), np.abs(t), out=np.zeros(n_attributes, np.float32), where=t != 0
+    )
+    n_exceeding = np.zeros(n_attributes)
+    largest_t = np.zeros((n_attributes, 0), dtype=np.float32)  # at most max_exceeding + 1 columns
+    block_size = max(1, _MAX_BLOCK_SIZE // max(n, n_attributes))
+    for start in range(0, n_permutations, block_size):
+        rows = np.tile(np.arange(n), (min(block_size, n_permutations - start), 1))
         _, permuted_t = statistics(rng.permuted(rows, axis=1))
         permuted_t = np.abs(permuted_t)
-        reached += (permuted_t >= (np.abs(t) - _ROUNDED)[:, None]).sum(axis=1)
-        largest = np.concatenate([largest, permuted_t], axis=1)
-        if largest.shape[1] > allowed + 1:
-            largest = np.partition(largest, -allowed - 1, axis=1)[:, -allowed - 1 :]
-    critical = largest.min(axis=1) + _ROUNDED if allowed >= 0 else np.full(m, np.inf)
-    half = np.where(error > 0, critical * error, np.inf)
-    return cov.astype(float), (1.0 + reached) / (count + 1.0), half.astype(float), count
+        n_exceeding += (permuted_t >= (np.abs(t) - _ROUNDING_ERROR)[:, None]).sum(axis=1)
+        largest_t = np.concatenate([largest_t, permuted_t], axis=1)
+        if largest_t.shape[1] > max_exceeding + 1:
+            sorted_t = np.partition(largest_t, -max_exceeding - 1, axis=1)
+            largest_t = sorted_t[:, -max_exceeding - 1 :]
+    critical_t = np.full(n_attributes, np.inf)
+    if max_exceeding >= 0:
+        critical_t = largest_t.min(axis=1) + _ROUNDING_ERROR
+    half_widths = np.where(standard_errors > 0, critical_t * standard_errors, np.inf)
+    p_values = (1.0 + n_exceeding) / (n_permutations + 1.0)
+    return cov.astype(float), p_values, half_widths.astype(float), n_permutations
 
 
-def permutation_tests(bounded, scores, column, *, beta, length, rng):
-    """Return the row of each attribute for a report: value, ends, p, q, q under any dependence.
+def permutation_tests(attribute_scores, target_scores, target_columns, *, beta, code_length, rng):
+    """Return the rows of a report on associations, and the number of permutations.
 
-    P-values are adjusted by Holm, by Benjamini and Hochberg, and by Benjamini and Yekutieli, and
-    multiplied by ``exp(length)``, for the answers released before the attributes were fixed.
-    An interval excludes 0 exactly if ``p`` is at most ``beta``: Holm proves a few more
-    attributes than intervals at equal levels do, and of these only the sign.
+    A row has the columns value, lower, upper, p, q and q under any dependence, as in
+    :class:`AssociationRow`. P-values are adjusted by Holm, by Benjamini and Hochberg, and by
+    Benjamini and Yekutieli, and multiplied by ``exp(code_length)``, for the answers released before
+    the attributes were fixed. An interval excludes 0 exactly if ``p`` is at most ``beta``. Holm's
+    procedure proves a few more attributes than intervals with equal failure probabilities do. For
+    these only the sign is proved, and their interval ends at the number next to 0.
     """
-    price = math.exp(length)
-    m = len(column)
-    value, p, half, count = permutation_statistics(
-        bounded, scores, column, alpha=beta / price / m, rng=rng
+    leakage_factor = math.exp(code_length)
+    n_attributes = len(target_columns)
+    values, p_values, half_widths, n_permutations = permutation_statistics(
+        attribute_scores,
+        target_scores,
+        target_columns,
+        alpha=beta / leakage_factor / n_attributes,
+        rng=rng,
     )
-    lower = np.maximum(value - half, -1.0)
-    upper = np.minimum(value + half, 1.0)
-    order = np.argsort(p, kind="stable")
-    adjusted = np.empty(m)  # Holm (1979): valid together
-    adjusted[order] = np.maximum.accumulate(p[order] * (m - np.arange(m)))
-    adjusted = np.minimum(price * adjusted, 1.0)
-    only_sign = (adjusted <= beta) & (lower <= 0.0) & (upper >= 0.0)
-    lower = np.where(only_sign & (value > 0.0), np.nextafter(0.0, 1.0), lower)
-    upper = np.where(only_sign & (value < 0.0), np.nextafter(0.0, -1.0), upper)
-    rates = [price * false_discovery_control(p, method=method) for method in ("bh", "by")]
-    return np.column_stack([value, lower, upper, adjusted, *np.minimum(rates, 1.0)]), count
+    lower = np.maximum(values - half_widths, -1.0)
+    upper = np.minimum(values + half_widths, 1.0)
+    order = np.argsort(p_values, kind="stable")
+    holm_p_values = np.empty(n_attributes)  # Holm (1979)
+    multipliers = n_attributes - np.arange(n_attributes)
+    holm_p_values[order] = np.maximum.accumulate(p_values[order] * multipliers)
+    holm_p_values = np.minimum(leakage_factor * holm_p_values, 1.0)
+    proves_only_sign = (holm_p_values <= beta) & (lower <= 0.0) & (upper >= 0.0)
+    lower = np.where(proves_only_sign & (values > 0.0), np.nextafter(0.0, 1.0), lower)
+    upper = np.where(proves_only_sign & (values < 0.0), np.nextafter(0.0, -1.0), upper)
+    q_values = [
+        leakage_factor * false_discovery_control(p_values, method=method) for method in ("bh", "by")
+    ]
+    rows = np.column_stack([values, lower, upper, holm_p_values, *np.minimum(q_values, 1.0)])
+    return rows, n_permutations

@@ -1,11 +1,12 @@
-"""Propose subsets on the training set, choose one and verify it on the holdout.
+"""Score subsets of features on the training set, choose one and verify it on the holdout.
 
-To choose features needs no test: cross-validation finds the best subset. Whether that subset is
-better than a constant prediction is a separate question, which the holdout helps to answer.
+Cross-validation finds the best subset without a test. Whether that subset is better than a
+constant prediction is a separate question, which the holdout helps to answer.
 
-The ranking is recomputed inside each fold. The cross-validated score of a subset that was ranked
-on all training records would be too high: among 2,000 useless features, the ten best of 750
-records "predict" with an accuracy of 0.7 in any fold of the same records.
+A *path* is a sequence of subsets: the first features of a ranking, with increasing sizes. The
+ranking is recomputed inside each fold. The cross-validated score of a subset that was ranked on
+all training records would be too high: among 2,000 useless features, the ten best of 750 records
+"predict" with an accuracy of 0.7 in any fold of the same records.
 """
 
 import math
@@ -20,8 +21,14 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from sklearn_bdp.evaluation.candidates import Assessment, Candidate, NoAnswer, columns_of, fit_fold
-from sklearn_bdp.evaluation.scoring import released
+from sklearn_bdp.evaluation.candidates import (
+    Candidate,
+    CandidateQuery,
+    MissingAnswer,
+    fit_fold,
+    select_columns,
+)
+from sklearn_bdp.evaluation.scoring import answers_to_columns
 from sklearn_bdp.feature_selection._rankings import text_columns
 from sklearn_bdp.metrics.approximate import ApproximateMetric, Predictions, TrainingReference
 from sklearn_bdp.metrics.error_clips import errors_of_scores
@@ -31,32 +38,35 @@ from sklearn_bdp.report.plan import out_of_fold_errors
 from sklearn_bdp.utils.sklearn_compat import num_samples
 from sklearn_bdp.utils.validation import caller_level
 
-#: Level of the test against the constant prediction on the training set. The holdout has to score
-#: the subset above the constant, too: it does so for every second useless subset.
-LEVEL = 0.05
-#: Draws behind its critical value.
-_DRAWS = 4_000
-#: Maximum number of classes for which predictions are compared with chance in each class.
-_MANY_CLASSES = 10
+#: Significance level of the test against the constant prediction on the training set. The holdout
+#: must also score the subset above the constant, which happens for every second useless subset.
+_ALPHA = 0.05
+#: Number of random draws that determine the p-value of this test.
+_N_DRAWS = 4_000
+#: Largest number of classes for which predictions are compared with chance in each class.
+_MAX_CLASSES_WITH_CHANCE = 10
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """Subset with its ranking and its cross-validated scores."""
+class ScoredSubset:
+    """Subset of features with its ranking and its cross-validated scores."""
 
-    #: Name of the ranking, or ``"constant"`` for the subset that all others are compared with.
+    #: Name of the ranking, or ``"constant"`` for the subset without ranked features, with which
+    #: all others are compared.
     ranking: str
-    units: tuple  # chosen units, best first
-    columns: tuple  # their columns with the fixed ones, sorted
-    #: Cross-validated score of each training record (NaN for records in no test fold): their mean
-    #: is the score in [0, 1]. For scores by class, the score of the record's fold plus the
-    #: record's influence on it (:func:`influence_values`).
+    group_indices: tuple  # indices of the selected feature groups, best first
+    columns: tuple  # positions of their columns and of the fixed columns, sorted
+    #: (n,): contribution of each training record to the out-of-fold score in [0, 1]; NaN for
+    #: records in no test fold. The mean is the cross-validated score. For scores by class a
+    #: contribution is the score of the record's fold plus the record's influence on it, see
+    #: :func:`influence_values`.
     scores: np.ndarray = field(repr=False)
-    #: Hits of the predictions beyond chance, with equal weight for each class: 0 on average if the
-    #: predictions are independent of the classes. ``None`` if subsets are compared with the
-    #: constant prediction instead.
+    #: (n,): the same for the rate of correct predictions minus that by chance, with equal weights
+    #: of the classes, or for the area under the ROC curve minus 0.5. The mean is 0 on average if
+    #: predictions are independent of the classes. None if subsets are compared with the constant
+    #: prediction instead.
     chance_corrected: np.ndarray | None = field(default=None, repr=False)
-    #: Pooled out-of-fold predictions, for a metric without a proven bound that reads predictions.
+    #: Out-of-fold predictions of all folds, for a metric without a proven bound that needs them.
     predictions: Predictions | None = field(default=None, repr=False)
 
     @property
@@ -71,193 +81,231 @@ class Proposal:
 class FoldResult:
     """Scores of one subset on the test records of a fold."""
 
-    scores: np.ndarray  # of records, in [0, 1]; of a metric without a proven bound in score units
-    chance_corrected: np.ndarray  # hits beyond chance
+    #: Contribution of each record to the score in [0, 1]; in score units for a metric without a
+    #: proven bound.
+    scores: np.ndarray
+    chance_corrected: np.ndarray  # see ScoredSubset; not used without classes
     predictions: Predictions | None = None
 
 
-def score_subsets(setting, ranking, *, target, n_jobs):
-    """Return the :class:`Proposal` list of a path, and the metric with its public range.
+def score_subsets(setup, ranking, *, target, n_jobs):
+    """Return the list of :class:`ScoredSubset` of a path, and the metric with its public range.
 
-    The first proposal is the constant, if there is one.
+    The first one is the constant, if there is one.
+
+    Parameters
+    ----------
+    setup : SearchSetup
+        Training set, folds and metric.
+    ranking : Ranking
+        Ranking of the feature groups.
+    target : int, "stable" or None
+        Number of feature groups to select, see :meth:`FeatureGroups.target`.
+    n_jobs : int or None
+        Workers that fit and predict.
     """
-    n = num_samples(setting.X)
-    univariate = ranking.univariate([*(train for train, _ in setting.folds), np.arange(n)])
-    full_orders = _orders(ranking, target, np.arange(n), univariate[-1])
-    has_baseline = _has_baseline(setting.estimator, ranking.units)
-    subsets = [("constant", 0)] if has_baseline else []
+    n = num_samples(setup.X)
+    # Univariate scores on the training records of each fold, and on all training records.
+    row_lists = [train for train, _ in setup.folds] + [np.arange(n)]
+    univariate_scores = ranking.univariate(row_lists)
+    full_orders = _orders(ranking, target, np.arange(n), univariate_scores[-1])
+    has_baseline = _has_baseline(setup.estimator, ranking.feature_groups)
+    subsets = [("constant", 0)] if has_baseline else []  # pairs of a ranking's name and a size
     subsets += _ranked_subsets(ranking, target, full_orders, n)
-    classes = _classes_with_chance(setting, ranking.units)
-    workers_setting = replace(setting, X_holdout=None, y_holdout=None)  # workers need no holdout
-    fold_results = Parallel(n_jobs=n_jobs)(
-        delayed(_one_fold)(workers_setting, fold, ranking, target, scores, subsets, classes)
-        for fold, scores in zip(setting.folds, univariate, strict=False)
+    classes = _classes_with_chance(setup, ranking.feature_groups)
+    worker_setup = replace(setup, X_holdout=None, y_holdout=None)  # workers need no holdout
+    results_by_fold = Parallel(n_jobs=n_jobs)(
+        delayed(_score_fold)(worker_setup, fold, ranking, target, fold_scores, subsets, classes)
+        for fold, fold_scores in zip(setup.folds, univariate_scores, strict=False)
     )
-    proposals = []
-    errors = []
-    for (name, size), results in zip(subsets, zip(*fold_results, strict=True), strict=True):
+    results_by_subset = zip(*results_by_fold, strict=True)
+    scored_subsets = []
+    errors = []  # a traceback of each subset that could not be fitted
+    for (name, size), results in zip(subsets, results_by_subset, strict=True):
         tracebacks = [result for result in results if isinstance(result, str)]
         errors += tracebacks[:1]
-        chosen_units = tuple(full_orders[name][:size].tolist())
-        columns = ranking.units.columns(chosen_units)
-        unscored = np.full(n, math.nan)
-        proposal = Proposal(name, chosen_units, columns, unscored, chance_corrected=unscored)
+        group_indices = tuple(full_orders[name][:size].tolist())
+        columns = ranking.feature_groups.columns(group_indices)
+        no_scores = np.full(n, math.nan)
+        subset = ScoredSubset(name, group_indices, columns, no_scores, chance_corrected=no_scores)
         if not tracebacks:
-            proposal = _with_fold_results(proposal, setting.folds, results)
+            subset = _with_fold_results(subset, setup.folds, results)
         if classes is None:
-            proposal = replace(proposal, chance_corrected=None)
-        proposals.append(proposal)
+            subset = replace(subset, chance_corrected=None)
+        scored_subsets.append(subset)
     if errors:
-        _report_failures(errors, proposals, has_baseline, text_columns(setting.X))
-    if not isinstance(setting.metric, ApproximateMetric):
-        return proposals, setting.metric
-    return _in_public_range(proposals, setting)
+        _report_failures(errors, scored_subsets, has_baseline, text_columns(setup.X))
+    if not isinstance(setup.metric, ApproximateMetric):
+        return scored_subsets, setup.metric
+    return _in_public_range(scored_subsets, setup)
 
 
-def _has_baseline(estimator, units):
-    """Return whether there is a smallest model to compare with: fixed columns, or a constant."""
-    return bool(units.fixed) or is_classifier(estimator) or is_regressor(estimator)
+def _has_baseline(estimator, feature_groups):
+    """Return whether there is a model to compare with: of fixed columns, or a constant."""
+    return bool(feature_groups.fixed) or is_classifier(estimator) or is_regressor(estimator)
 
 
 def _ranked_subsets(ranking, target, full_orders, n):
-    """Return pairs of a ranking's name and a number of units, in the order of a path."""
+    """Return pairs of a ranking's name and a number of feature groups, in the order of a path.
+
+    ``full_orders``: see :func:`_orders`; ``n``: number of training records.
+    """
     n_ranked = full_orders[ranking.name].size
-    sizes = {min(size, n_ranked) for size in _path_sizes(target, len(ranking.units), n)} - {0}
+    path_sizes = _path_sizes(target, len(ranking.feature_groups), n)
+    sizes = {min(size, n_ranked) for size in path_sizes} - {0}
     subsets = [(ranking.name, size) for size in sorted(sizes)]
     if target == "stable" and full_orders["stable"].size:
-        subsets.append(("stable", n))
+        subsets.append(("stable", n))  # all stable groups: there are fewer than n
     return subsets
 
 
-def _path_sizes(target, n_units, n):
-    """Return the numbers of units on a path: each about 1.4 times the previous one.
+def _path_sizes(target, n_groups, n):
+    """Return the numbers of feature groups on a path: each about 1.4 times the previous one.
 
-    Up to all units, or ``n // 2`` of them if there are more units than records.
+    The largest is all groups, or ``n // 2`` if there are more groups than ``n`` records.
     """
     if target is not None:
         return {1 if target == "stable" else target}
-    max_size = n_units if n_units <= n else max(1, n // 2)
+    max_size = n_groups if n_groups <= n else max(1, n // 2)
     n_steps = int(2 * math.log2(max(1, max_size))) + 1
     sizes = {round(2 ** (step / 2)) for step in range(n_steps)}
     sizes = {size for size in sizes if size <= max_size}
-    if max_size == n_units:
+    if max_size == n_groups:
         sizes.add(max_size)
     return sizes
 
 
-def _classes_with_chance(setting, units):
+def _classes_with_chance(setup, feature_groups):
     """Return the classes in which predictions are compared with chance; None without them.
 
-    Predictions are compared with chance if the constant prediction is a weak baseline: not with
-    fixed features, which may predict the classes; not for regression or many classes; not for
-    scores that are not hits (a probability).
+    Predictions are compared with chance if the constant prediction is a weak baseline. They are not
+    with fixed features, which may predict the classes, nor for regression, many classes, or
+    scores other than correct (1) and wrong (0), such as a probability.
     """
-    labels = np.asarray(setting.y)
-    has_hits = setting.metric.is_binary or not setting.metric.is_mean
-    if not is_classifier(setting.estimator) or not has_hits or labels.ndim != 1 or units.fixed:
+    labels = np.asarray(setup.y)
+    has_hits = setup.metric.is_binary or not setup.metric.is_mean
+    has_labels = is_classifier(setup.estimator) and labels.ndim == 1
+    if not has_labels or not has_hits or feature_groups.fixed:
         return None
-    unique_labels = np.unique(labels)
-    return unique_labels if 2 <= len(unique_labels) <= _MANY_CLASSES else None
+    classes = np.unique(labels)
+    return classes if 2 <= len(classes) <= _MAX_CLASSES_WITH_CHANCE else None
 
 
-def _with_fold_results(proposal, folds, results):
-    """Return a proposal with the scores of the test records of all folds."""
-    scores = np.full(proposal.scores.size, math.nan)
-    chance_corrected = np.full(proposal.scores.size, math.nan)
+def _with_fold_results(subset, folds, results):
+    """Return a ScoredSubset with the scores of the test records of all folds.
+
+    ``results``: :class:`FoldResult` of each fold.
+    """
+    scores = np.full(subset.scores.size, math.nan)
+    chance_corrected = np.full(subset.scores.size, math.nan)
     predictions = []
-    for (_, tested), result in zip(folds, results, strict=False):
-        scores[tested] = result.scores
-        chance_corrected[tested] = result.chance_corrected
+    for (_, test), result in zip(folds, results, strict=False):
+        scores[test] = result.scores
+        chance_corrected[test] = result.chance_corrected
         if result.predictions is not None:
             predictions.append(result.predictions)
     return replace(
-        proposal,
+        subset,
         scores=scores,
         chance_corrected=chance_corrected,
         predictions=Predictions.concatenate(predictions) if predictions else None,
     )
 
 
-def _in_public_range(proposals, setting):
-    """Return proposals by a metric without a proven bound in [0, 1], and the metric.
+def _in_public_range(scored_subsets, setup):
+    """Return subsets with scores in [0, 1] of a metric without a proven bound, and the metric.
 
-    Its public range follows from the out-of-fold scores of all proposals.
+    The public range of the metric follows from the out-of-fold scores of all subsets.
     """
-    scores = [
-        proposal.scores
-        if proposal.predictions is None
-        else setting.metric.pooled(proposal.predictions).score
-        for proposal in proposals
+    scores = []  # for each subset: the score of pooled predictions, or the scores of records
+    for subset in scored_subsets:
+        if subset.predictions is None:
+            scores.append(subset.scores)
+        else:
+            scores.append(setup.metric.pooled(subset.predictions).score)
+    metric = setup.metric.with_range(np.concatenate([np.ravel(score) for score in scores]))
+    test_positions = np.concatenate([test for _, test in setup.folds])
+    subsets_in_range = [
+        replace(subset, scores=_unit_scores(subset, metric, score, test_positions))
+        for subset, score in zip(scored_subsets, scores, strict=True)
     ]
-    metric = setting.metric.with_range(np.concatenate([np.ravel(score) for score in scores]))
-    order = np.concatenate([tested for _, tested in setting.folds])
-    return [
-        replace(proposal, scores=_unit_scores(proposal, metric, score, order))
-        for proposal, score in zip(proposals, scores, strict=True)
-    ], metric
+    return subsets_in_range, metric
 
 
-def _unit_scores(proposal, metric, score, order):
+def _unit_scores(subset, metric, pooled_score, test_positions):
     """Return the scores of training records in [0, 1], by a metric with its public range.
 
-    ``score``: of pooled predictions; ``order``: positions of the records in the test folds.
+    ``pooled_score``: of the pooled predictions, NaN if it is undefined; ``test_positions``: of the
+    predictions in the training set.
     """
-    if proposal.predictions is None:
-        return metric.to_unit(proposal.scores)
-    values = np.full(proposal.scores.size, math.nan)
-    if math.isfinite(score):
-        values[order] = metric.record_values(
-            proposal.predictions, metric.pooled(proposal.predictions)
+    if subset.predictions is None:
+        return metric.to_unit(subset.scores)
+    unit_scores = np.full(subset.scores.size, math.nan)
+    if math.isfinite(pooled_score):
+        unit_scores[test_positions] = metric.record_values(
+            subset.predictions, metric.pooled(subset.predictions)
         )
-    return values
+    return unit_scores
 
 
-def _orders(ranking, target, rows, univariate):
-    """Return the units in the order of each ranking; all units if ``target`` is a number."""
+def _orders(ranking, target, rows, univariate_scores):
+    """Return the indices of the feature groups, best first, by name of a ranking.
+
+    ``rows``: positions of training records that determine the rankings; ``univariate_scores``: of
+    the columns in these records. If ``target`` is a number, groups without a score are included.
+    """
+    include_unscored = isinstance(target, int)
     return {
         "constant": np.empty(0, dtype=int),
-        ranking.name: ranking.order(rows, univariate, filled=isinstance(target, int)),
-        "stable": ranking.stable(rows) if target == "stable" else None,  # recomputed in each fold
+        ranking.name: ranking.order(rows, univariate_scores, include_unscored=include_unscored),
+        "stable": ranking.stable(rows) if target == "stable" else None,
     }
 
 
-def _one_fold(setting, fold, ranking, target, univariate, subsets, classes):
-    """Return the scores of the test fold for each subset: a ranking's name and a size."""
-    orders = _orders(ranking, target, fold[0], univariate)
-    columns_of_subset = [
-        ranking.units.columns(orders[name][:size].tolist()) for name, size in subsets
+def _score_fold(setup, fold, ranking, target, univariate_scores, subsets, classes):
+    """Return the :class:`FoldResult` or a traceback for each subset.
+
+    ``fold``: training and test positions; ``univariate_scores``: on its training records;
+    ``subsets``: pairs of a ranking's name and a number of feature groups.
+    """
+    train, _ = fold
+    orders = _orders(ranking, target, train, univariate_scores)
+    columns_by_subset = [
+        ranking.feature_groups.columns(orders[name][:size].tolist()) for name, size in subsets
     ]
     results = {
-        columns: _score(setting, columns, fold, classes)
-        for columns in dict.fromkeys(columns_of_subset)
+        columns: _score_columns(setup, columns, fold, classes)
+        for columns in dict.fromkeys(columns_by_subset)
     }
-    return [results[columns] for columns in columns_of_subset]
+    return [results[columns] for columns in columns_by_subset]
 
 
-def _score(setting, columns, fold, classes):
+def _score_columns(setup, columns, fold, classes):
     """Return the :class:`FoldResult` of a test fold, or the traceback of a failed fit."""
-    X = columns_of(setting.X, columns)  # columns before rows: wide data are not copied
+    X = select_columns(setup.X, columns)  # columns before rows: wide data are not copied
     try:
-        model, tested, labels = fit_fold(setting, Candidate(columns=columns), X, fold)
+        model, X_test, y_test = fit_fold(setup, Candidate(columns=columns), X, fold)
     except Exception:
-        if setting.error_score == "raise":
+        if setup.error_score == "raise":
             raise
         return traceback.format_exc()
-    if isinstance(setting.metric, ApproximateMetric):
-        return _approximate_score(setting, model, tested, labels, classes)
-    evaluation = setting.metric.evaluate(model, tested, labels)
-    scores = _record_scores(evaluation, len(labels))
+    if isinstance(setup.metric, ApproximateMetric):
+        return _approximate_result(setup, model, X_test, y_test, classes)
+    evaluation = setup.metric.evaluate(model, X_test, y_test)
+    scores = _record_scores(evaluation, len(y_test))
     if classes is None:
         return FoldResult(scores, scores)
     class_scores = evaluation.by_class
     if class_scores is not None and class_scores.shape.kind == "pairs":
         return FoldResult(scores, scores - 0.5)
-    hits = scores if class_scores is None else class_scores.record_values
-    return FoldResult(scores, _beyond_chance(np.nan_to_num(hits), labels, classes))
+    hits = (
+        scores if class_scores is None else class_scores.record_values
+    )  # 1 if correct, otherwise 0
+    return FoldResult(scores, _subtract_chance(np.nan_to_num(hits), y_test, classes))
 
 
 def _record_scores(evaluation, n):
-    """Return a score of each of n records, whose mean is the value of an evaluation."""
+    """Return the contribution of each of ``n`` records; their mean is the evaluation's value."""
     if evaluation.per_record is not None:
         return evaluation.per_record
     if evaluation.by_class is not None:
@@ -265,85 +313,127 @@ def _record_scores(evaluation, n):
     return np.full(n, evaluation.value)
 
 
-def _beyond_chance(hits, labels, classes):
-    """Return hits beyond chance, with equal weight for each class; 0 on average by chance."""
+def _subtract_chance(hits, labels, classes):
+    """Return contributions of records to the mean hit rate of the classes minus that by chance.
+
+    ``hits``: 1 for a correct prediction, otherwise 0.
+    """
     class_indices = np.searchsorted(classes, np.asarray(labels))
-    return by_class(hits, class_indices, range(len(classes))) - 1.0 / len(classes)
+    hit_rate_contributions = by_class(hits, class_indices, range(len(classes)))
+    return hit_rate_contributions - 1.0 / len(classes)
 
 
-def _approximate_score(setting, model, tested, labels, classes):
-    """Return the result of a fold by a metric without a proven bound, in score units."""
-    metric = setting.metric
+def _approximate_result(setup, model, X_test, y_test, classes):
+    """Return the FoldResult for a metric without a proven bound, or a traceback.
+
+    Each record has the score of the fold, in score units.
+    """
+    metric = setup.metric
     predictions = None
     try:
         if metric.uses_predictions_only:
-            predictions = metric.predictions(model, tested, labels)
-        scores = np.full(len(labels), metric.score_model(model, tested, labels))
+            predictions = metric.predictions(model, X_test, y_test)
+        scores = np.full(len(y_test), metric.score_model(model, X_test, y_test))
         chance_corrected = scores
         if classes is not None:
-            hits = np.asarray(model.predict(tested)) == np.asarray(labels)
-            chance_corrected = _beyond_chance(hits.astype(float), labels, classes)
-    except Exception:  # of the model or of the caller's function
-        if setting.error_score == "raise":
+            hits = np.asarray(model.predict(X_test)) == np.asarray(y_test)
+            chance_corrected = _subtract_chance(hits.astype(float), y_test, classes)
+    except Exception:  # of the model or of the user's function
+        if setup.error_score == "raise":
             raise
         return traceback.format_exc()
     return FoldResult(scores, chance_corrected, predictions)
 
 
-def influence_values(evaluation):
+def influence_values(class_scores):
     """Return the contribution of each record to a score by class; their mean is the score.
 
-    A contribution is the score plus the record's influence on it. For an area under the curve the
-    influence follows from the proportion of records of the other class that the record is ranked
-    correctly with (DeLong et al. 1988).
+    A contribution is the score plus the record's influence on it. For the area under the ROC curve
+    the influence follows from the proportion of records of the other class that are ranked
+    correctly relative to the record (DeLong et al. 1988).
+
+    Parameters
+    ----------
+    class_scores : ClassScores
+        Score and class index of each record; a score of NaN is invalid.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Contributions, in units of the score in [0, 1].
     """
-    if evaluation.shape.kind != "pairs":
-        counted = evaluation.shape.counted_classes
-        if counted is None:
-            counted = range(len(evaluation.shape.classes))
-        return by_class(np.nan_to_num(evaluation.record_values), evaluation.class_index, counted)
-    positive = evaluation.class_index == 1
-    worst_scores = np.where(positive, -np.inf, np.inf)
-    rows = np.where(np.isnan(evaluation.record_values), worst_scores, evaluation.record_values)
-    ranks = rankdata(rows)
-    win_rates = np.full(len(rows), 0.5)
-    for in_class in (positive, ~positive):
-        if 0 < in_class.sum() < len(in_class):
-            win_rates[in_class] = (ranks[in_class] - rankdata(rows[in_class])) / (~in_class).sum()
-    win_rates[~positive] = 1.0 - win_rates[~positive]
-    if not positive.any():
+    if class_scores.shape.kind != "pairs":
+        counted_classes = class_scores.shape.counted_classes
+        if counted_classes is None:
+            counted_classes = range(len(class_scores.shape.classes))
+        return by_class(
+            np.nan_to_num(class_scores.record_values), class_scores.class_index, counted_classes
+        )
+    is_positive = class_scores.class_index == 1
+    worst_scores = np.where(is_positive, -np.inf, np.inf)
+    record_scores = np.where(
+        np.isnan(class_scores.record_values), worst_scores, class_scores.record_values
+    )
+    ranks = rankdata(record_scores)
+    # Proportion of correctly ranked pairs of each record with records of the other class.
+    win_rates = np.full(len(record_scores), 0.5)
+    for in_class in (is_positive, ~is_positive):
+        n_other_class = (~in_class).sum()
+        if in_class.any() and n_other_class:
+            n_lower_in_other_class = ranks[in_class] - rankdata(record_scores[in_class])
+            win_rates[in_class] = n_lower_in_other_class / n_other_class
+    win_rates[~is_positive] = 1.0 - win_rates[~is_positive]
+    if not is_positive.any():
         return win_rates
-    return 2.0 * by_class(win_rates, evaluation.class_index, (0, 1)) - win_rates[positive].mean()
+    contributions = by_class(win_rates, class_scores.class_index, (0, 1))
+    # The rate of each class is the area. The mean of two rates has halved the influences.
+    return 2.0 * contributions - win_rates[is_positive].mean()
 
 
-def by_class(hits, index, counted):
-    """Return influence values of the unweighted mean of hit rates in the counted classes."""
+def by_class(hits, class_indices, counted_classes):
+    """Return the contribution of each record to the unweighted mean of the rates of some classes.
+
+    Parameters
+    ----------
+    hits : ndarray of shape (n,)
+        Value of each record; the rate of a class is the mean of its values, 0.5 without records.
+    class_indices : ndarray of shape (n,)
+        Class of each record.
+    counted_classes : sequence of int
+        Classes whose rates are averaged.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The mean rate plus the record's influence on it.
+    """
     contributions = np.zeros(len(hits))
-    for class_index in counted:
-        in_class = index == class_index
-        mean = hits[in_class].mean() if in_class.any() else 0.5
-        contributions += mean
-        contributions[in_class] += (hits[in_class] - mean) * len(hits) / max(1, in_class.sum())
-    return contributions / len(counted)
+    for class_index in counted_classes:
+        in_class = class_indices == class_index
+        rate = hits[in_class].mean() if in_class.any() else 0.5
+        contributions += rate
+        contributions[in_class] += (hits[in_class] - rate) * len(hits) / max(1, in_class.sum())
+    return contributions / len(counted_classes)
 
 
-def _report_failures(errors, proposals, has_baseline, text):
-    """Warn once about subsets that could not be fitted, or raise if no other subset is left.
+def _report_failures(errors, scored_subsets, has_baseline, text_column_names):
+    """Warn once about subsets that could not be fitted; raise if this leaves only the baseline.
 
-    ``has_baseline``: whether the first proposal is the one that all others are compared with;
-    ``text``: names of columns that are not numeric.
+    ``errors``: a traceback for each of them; ``has_baseline``: whether the first subset is the
+    baseline; ``text_column_names``: names of columns that are not numeric.
     """
     cause = errors[-1].strip().rpartition("\n")[2]
-    named = f" Columns that are not numbers: {text[:5]}." if text else ""
+    text_columns_sentence = ""
+    if text_column_names:
+        text_columns_sentence = f" Columns that are not numbers: {text_column_names[:5]}."
     message = (
-        f"{cause}\n{len(errors)} of {len(proposals)} subsets could not be fitted on the training "
-        "set and were not verified. Missing values and text need a pipeline that begins with an "
-        "imputer or encoder. Columns that the estimator names belong in fixed_features."
-        f"{named} The last error:\n{errors[-1]}"
+        f"{cause}\n{len(errors)} of {len(scored_subsets)} subsets could not be fitted on the "
+        "training set and were not verified. Missing values and text need a pipeline that begins "
+        "with an imputer or encoder. Columns that the estimator names belong in fixed_features."
+        f"{text_columns_sentence} The last error:\n{errors[-1]}"
     )
-    if not any(
-        math.isfinite(proposal.cv_score) for proposal in proposals[has_baseline:] or proposals
-    ):
+    ranked_subsets = scored_subsets[has_baseline:] or scored_subsets
+    if not any(math.isfinite(subset.cv_score) for subset in ranked_subsets):
         raise ValueError(message)
     warnings.warn(message, FitFailedWarning, stacklevel=caller_level())
 
@@ -353,221 +443,264 @@ def _report_failures(errors, proposals, has_baseline, text):
 
 @dataclass(frozen=True)
 class SubsetChoice:
-    """Choice on the training set, by indices of the proposals."""
+    """Choice of a subset on the training set, by indices into the list of scored subsets."""
 
-    chosen: int
-    constant: int | None
+    chosen_index: int  # of the subset that cross-validation chooses
+    constant_index: int | None  # of the subset without ranked features, if it could be fitted
     #: Probability that the best of as many useless subsets scores as high; NaN without a
     #: comparison.
     p_value: float
-    is_size_requested: bool  # whether a number of features was requested
-    baseline: int  # subset to hand on if none is distinguished from chance
+    is_size_requested: bool  # whether the user requested a number of features
+    #: Of the subset to select if the chosen one is not distinguished from chance.
+    fallback_index: int
 
 
-def select_subset(proposals, setting, *, tol, target):
-    """Return the :class:`SubsetChoice` by tolerance (score units or "auto") and number of units."""
-    cv_scores = np.array([proposal.cv_score for proposal in proposals])
-    sizes = np.array([len(proposal.units) for proposal in proposals])
+def select_subset(scored_subsets, setup, *, tol, target):
+    """Return the :class:`SubsetChoice`.
+
+    Parameters
+    ----------
+    scored_subsets : list of ScoredSubset
+        Subsets of a path.
+    setup : SearchSetup
+        Training set, folds and metric.
+    tol : float or "auto"
+        Tolerance in score units, see :class:`HoldoutFeatureSelector`.
+    target : int, "stable" or None
+        Number of feature groups to select, see :meth:`FeatureGroups.target`.
+    """
+    cv_scores = np.array([subset.cv_score for subset in scored_subsets])
+    sizes = np.array([len(subset.group_indices) for subset in scored_subsets])
     finite_indices = np.flatnonzero(np.isfinite(cv_scores)).tolist()
-    constant = next(
-        (index for index in finite_indices if proposals[index].ranking == "constant"), None
+    constant_index = next(
+        (index for index in finite_indices if scored_subsets[index].ranking == "constant"), None
     )
-    candidates = [index for index in finite_indices if index != constant]
+    candidate_indices = [index for index in finite_indices if index != constant_index]
     is_size_requested = isinstance(target, int)
-    if not candidates:
-        return SubsetChoice(constant, constant, math.nan, is_size_requested, constant)
+    if not candidate_indices:
+        return SubsetChoice(
+            constant_index, constant_index, math.nan, is_size_requested, constant_index
+        )
     if tol == "auto" and target is None:
-        cv_scores[candidates] = _smoothed(cv_scores[candidates])
-    # Smallest subset at the highest score; stable features are chosen without a comparison.
-    best = min(candidates, key=lambda index: (-cv_scores[index], sizes[index]))
-    best = candidates[-1] if proposals[candidates[-1]].ranking == "stable" else best
-    chosen = best
+        cv_scores[candidate_indices] = _smooth(cv_scores[candidate_indices])
+    # The smallest subset with the highest score. Stable features are chosen without a comparison.
+    best_index = min(candidate_indices, key=lambda index: (-cv_scores[index], sizes[index]))
+    last_index = candidate_indices[-1]
+    if scored_subsets[last_index].ranking == "stable":
+        best_index = last_index
+    chosen_index = best_index
     if tol != "auto" and target is None:
-        # A difference of 0.05 is within a tolerance of 0.05, despite rounding.
-        min_score = cv_scores[best] - tol / (setting.metric.upper - setting.metric.lower) - 1e-12
-        chosen = _smallest_subset(candidates, sizes, cv_scores, min_score)
-    baseline = min(candidates, key=lambda index: sizes[index])  # the smallest subset
+        unit_tol = tol / (setup.metric.upper - setup.metric.lower)
+        # 1e-12: a difference of 0.05 is within a tolerance of 0.05, despite rounding.
+        min_score = cv_scores[best_index] - unit_tol - 1e-12
+        chosen_index = _smallest_subset(candidate_indices, sizes, cv_scores, min_score)
+    fallback_index = min(candidate_indices, key=lambda index: sizes[index])
     p_value = math.nan
-    if constant is not None:
-        p_value = _p_value_of_best(proposals, candidates, best, constant, setting)
-        if proposals[constant].columns:  # fixed features alone
-            baseline = constant
-            if cv_scores[constant] >= cv_scores[chosen] and not is_size_requested:
-                chosen = constant
-    return SubsetChoice(chosen, constant, p_value, is_size_requested, baseline)
+    if constant_index is not None:
+        p_value = _p_value_of_best(
+            scored_subsets, candidate_indices, best_index, constant_index, setup
+        )
+        if scored_subsets[constant_index].columns:  # the fixed features alone
+            fallback_index = constant_index
+            if cv_scores[constant_index] >= cv_scores[chosen_index] and not is_size_requested:
+                chosen_index = constant_index
+    return SubsetChoice(chosen_index, constant_index, p_value, is_size_requested, fallback_index)
 
 
-def _smallest_subset(candidates, sizes, cv_scores, min_score):
-    """Return the smallest candidate with at least this score; of equal ones the best."""
-    good_enough = [index for index in candidates if cv_scores[index] >= min_score]
-    return min(good_enough, key=lambda index: (sizes[index], -cv_scores[index]))
+def _smallest_subset(candidate_indices, sizes, cv_scores, min_score):
+    """Return the index of the smallest subset with at least this score; of equal sizes the best."""
+    admitted_indices = [index for index in candidate_indices if cv_scores[index] >= min_score]
+    return min(admitted_indices, key=lambda index: (sizes[index], -cv_scores[index]))
 
 
-def _smoothed(cv_scores):
-    """Return the scores of a path, each averaged with those of its neighbors.
+def _smooth(cv_scores):
+    """Return the scores of a path, each averaged with those of the next smaller and larger subset.
 
     Neighbors on a path share most of their features, and a smoothed curve has a more reliable
-    maximum: 0.766 instead of 0.759 on new records (eight informative of 2,000 features, 225
-    records).
+    maximum: the selected subset scores 0.766 instead of 0.759 on new records (8 informative of
+    2,000 features, 225 records).
     """
     previous_scores = np.r_[cv_scores[:1], cv_scores[:-1]]
     next_scores = np.r_[cv_scores[1:], cv_scores[-1:]]
     return (previous_scores + 2.0 * cv_scores + next_scores) / 4.0
 
 
-def overlap(folds):
+def _correlated_folds_ratio(folds):
     """Return the standard deviation of a cross-validated score relative to as many new records.
 
     The models of two folds were fitted on mostly the same records, so that features that fit these
     by chance rank first in both (Nadeau and Bengio 2003, equation 14): 1.5 for five folds.
     """
-    tested = np.unique(np.concatenate([test for _, test in folds])).size
-    trained = sum(len(train) for train, _ in folds) / len(folds)
-    return math.sqrt(1.0 + tested / trained)
+    n_test = np.unique(np.concatenate([test for _, test in folds])).size
+    mean_n_train = sum(len(train) for train, _ in folds) / len(folds)
+    return math.sqrt(1.0 + n_test / mean_n_train)
 
 
-def _p_value_of_best(proposals, candidates, best, constant, setting):
+def _p_value_of_best(scored_subsets, candidate_indices, best_index, constant_index, setup):
     """Return the p-value of the best subset: how often the best of useless subsets gains as much.
 
-    The gain is that of predictions over chance, if it is known (``Proposal.chance_corrected``),
-    else the gain over the constant prediction. The constant is a weaker baseline, because its score
-    on a few hundred labels varies by chance, too.
+    The gain is that of predictions over chance if it is known (``ScoredSubset.chance_corrected``),
+    otherwise the gain over the constant prediction. The constant is a weaker baseline, because its
+    score on a few hundred labels also varies by chance.
 
     The gains are treated as jointly normal with the covariance of their per-record scores
-    (Chernozhukov, Chetverikov and Kato 2013): the scores of subsets of one path are strongly
-    correlated, so that Bonferroni's correction loses too much power with a few hundred records.
+    (Chernozhukov, Chetverikov and Kato 2013). The scores of subsets of one path are strongly
+    correlated, so Bonferroni's correction would lose too much power with a few hundred records.
     """
-    constant_scores = proposals[constant].scores
-    if not proposals[best].cv_score > proposals[constant].cv_score:
+    best_subset = scored_subsets[best_index]
+    constant_subset = scored_subsets[constant_index]
+    candidates = [scored_subsets[index] for index in candidate_indices]
+    if not best_subset.cv_score > constant_subset.cv_score:
         return 1.0
-    if proposals[best].chance_corrected is not None:
-        gains = np.array([proposals[index].chance_corrected for index in candidates])
-        deviation_ratio = overlap(setting.folds)
-    elif isinstance(setting.metric, ApproximateMetric) and not setting.metric.uses_predictions_only:
-        gains_of_best = proposals[best].scores - constant_scores
-        return _p_value_of_folds(gains_of_best, setting.folds, len(candidates))
+    if best_subset.chance_corrected is not None:
+        gains = np.array([subset.chance_corrected for subset in candidates])
+        deviation_ratio = _correlated_folds_ratio(setup.folds)
+    elif isinstance(setup.metric, ApproximateMetric) and not setup.metric.uses_predictions_only:
+        best_gains = best_subset.scores - constant_subset.scores
+        return _p_value_of_folds(best_gains, setup.folds, len(candidates))
     else:
-        gains = np.array([proposals[index].scores - constant_scores for index in candidates])
+        gains = np.array([subset.scores - constant_subset.scores for subset in candidates])
         deviation_ratio = 1.0
-    gains = gains[:, np.isfinite(gains).all(axis=0)]
-    best_gains = gains[candidates.index(best)]
-    # The variance counts one more record, so that a few records without variance prove nothing.
-    variance = (best_gains.var() + 1.0 / best_gains.size) / min(
-        best_gains.size, setting.n_effective
-    )
-    statistic = best_gains.mean() / math.sqrt(variance) / deviation_ratio
-    return float(np.mean(_largest_of_useless(gains) >= statistic))
+    gains = gains[:, np.isfinite(gains).all(axis=0)]  # (n_candidates, n_tested)
+    best_gains = gains[candidate_indices.index(best_index)]
+    # One record with a deviation of 1 is added, so that a few records without variance prove
+    # nothing.
+    variance = best_gains.var() + 1.0 / best_gains.size
+    standard_error = math.sqrt(variance / min(best_gains.size, setup.n_effective))
+    statistic = best_gains.mean() / standard_error / deviation_ratio
+    return float(np.mean(_draw_largest_gains(gains) >= statistic))
 
 
-def _largest_of_useless(gains):
-    """Return draws of the largest standardized gain of as many useless subsets, as correlated."""
-    centered = gains - gains.mean(axis=1, keepdims=True)
-    centered /= np.maximum(np.sqrt((centered**2).sum(axis=1, keepdims=True)), 1e-12)
-    values, vectors = np.linalg.eigh(centered @ centered.T)
-    draws = np.random.default_rng(0).standard_normal((_DRAWS, len(centered)))
-    draws = (draws * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+def _draw_largest_gains(gains):
+    """Return random draws of the largest standardized gain among as many useless subsets.
+
+    The gains of useless subsets are normal with mean 0, variance 1 and the correlations of the rows
+    of ``gains``, of shape (n_subsets, n_records).
+    """
+    standardized = gains - gains.mean(axis=1, keepdims=True)
+    norms = np.sqrt((standardized**2).sum(axis=1, keepdims=True))
+    standardized /= np.maximum(norms, 1e-12)
+    eigenvalues, eigenvectors = np.linalg.eigh(standardized @ standardized.T)
+    normal_draws = np.random.default_rng(0).standard_normal((_N_DRAWS, len(standardized)))
+    draws = (normal_draws * np.sqrt(np.maximum(eigenvalues, 0.0))) @ eigenvectors.T
     return draws.max(axis=1)
 
 
 def _p_value_of_folds(gains, folds, n_subsets):
-    """Return the p-value of the best subset from the scores of whole folds.
+    """Return the p-value of the best of ``n_subsets`` subsets from its mean gains in the folds.
 
-    A caller's function gives no scores of records: Student's test of the gains by fold (Nadeau and
-    Bengio 2003), with Bonferroni's correction.
+    It is for a user's score function, which gives no scores of records: Student's test of the gains
+    by fold (Nadeau and Bengio 2003), with Bonferroni's correction.
     """
-    by_fold = np.array([np.mean(gains[tested]) for _, tested in folds])
-    deviation = by_fold.std(ddof=1) / math.sqrt(by_fold.size) * overlap(folds)
-    if not deviation > 0.0:
-        return 0.0 if by_fold.mean() > 0.0 else 1.0
-    return min(1.0, n_subsets * float(student.sf(by_fold.mean() / deviation, by_fold.size - 1)))
+    fold_gains = np.array([np.mean(gains[test]) for _, test in folds])
+    n_folds = fold_gains.size
+    standard_error = fold_gains.std(ddof=1) / math.sqrt(n_folds) * _correlated_folds_ratio(folds)
+    if not standard_error > 0.0:
+        return 0.0 if fold_gains.mean() > 0.0 else 1.0
+    p_value = float(student.sf(fold_gains.mean() / standard_error, n_folds - 1))
+    return min(1.0, n_subsets * p_value)
 
 
 # -- verification on the holdout ------------------------------------------------------------------
 
 
-def clip_errors(proposals, choice, setting, division, holdout):
-    """Return proposals and the metric with the clip of errors in time (theory G31).
+def clip_errors(scored_subsets, choice, setup, holdout_split, holdout):
+    """Return subsets and the metric, both with errors clipped in time (theory G31).
 
-    Without such a clip both stay as they are.
+    Without such a clip both are returned unchanged.
     """
 
     def find_errors():
-        chosen = proposals[choice.chosen]
-        scores = chosen.scores[np.isfinite(chosen.scores)]
-        errors = errors_of_scores(scores, setting.metric)
+        """Return out-of-fold errors of the chosen subset, in units of the target, or None."""
+        chosen_subset = scored_subsets[choice.chosen_index]
+        scores = chosen_subset.scores[np.isfinite(chosen_subset.scores)]
+        errors = errors_of_scores(scores, setup.metric)
         if errors is not None:
             return errors
-        X = columns_of(setting.X, chosen.columns)
-        groups = division.train_groups()
-        return out_of_fold_errors(setting.estimator, CVData(X, setting.y, groups, setting.folds))
+        X = select_columns(setup.X, chosen_subset.columns)
+        groups = holdout_split.train_groups()
+        return out_of_fold_errors(setup.estimator, CVData(X, setup.y, groups, setup.folds))
 
-    metric = clip_errors_in_time(holdout, setting.metric, find_errors)
-    if metric is setting.metric:
-        return proposals, metric
-    # Exact, but for the cheaper side of a pinball loss: any prediction of the holdout is valid.
-    ratio = (setting.metric.upper - setting.metric.lower) / (metric.upper - metric.lower)
-    clipped_proposals = [
-        replace(proposal, scores=1.0 - np.minimum(ratio * (1.0 - proposal.scores), 1.0))
-        for proposal in proposals
+    metric = clip_errors_in_time(holdout, setup.metric, find_errors)
+    if metric is setup.metric:
+        return scored_subsets, metric
+    # 1 - score is the error divided by the range. The result is exact, but for the side of a
+    # pinball loss with the smaller weight. Any prediction of the holdout score is valid.
+    range_ratio = (setup.metric.upper - setup.metric.lower) / (metric.upper - metric.lower)
+    clipped_subsets = [
+        replace(subset, scores=1.0 - np.minimum(range_ratio * (1.0 - subset.scores), 1.0))
+        for subset in scored_subsets
     ]
-    return clipped_proposals, metric
+    return clipped_subsets, metric
 
 
-def verify_subsets(verifier, proposals, choice, n_to_verify):
-    """Verify ``n_to_verify`` of the proposals, or all; return the assessment of each.
+def verify_subsets(verifier, scored_subsets, choice, n_to_verify):
+    """Return a :class:`CandidateQuery` of each subset, after verifying some of them.
 
-    The chosen subset is a batch of one query, before the constant: single queries get narrower
-    intervals.
+    Parameters
+    ----------
+    verifier : Verifier or None
+        Queries the holdout. None: no subset is verified.
+    scored_subsets : list of ScoredSubset
+        Subsets of a path.
+    choice : SubsetChoice
+        Choice on the training set.
+    n_to_verify : int or "all"
+        Number of ranked subsets to verify. The chosen one is a batch of one query, because single
+        queries get narrower intervals. The constant and the others are a second batch.
     """
-    assessments = [
-        Assessment(proposal.columns, proposal.cv_score, NoAnswer("not asked"))
-        for proposal in proposals
+    queries = [
+        CandidateQuery(subset.columns, subset.cv_score, MissingAnswer("not asked"))
+        for subset in scored_subsets
     ]
-    cv_scores = np.array([proposal.cv_score for proposal in proposals])
-    remaining = set(np.flatnonzero(np.isfinite(cv_scores)).tolist()) - {
-        choice.chosen,
-        choice.constant,
-    }
-    runners_up = sorted(remaining, key=lambda index: -cv_scores[index])
+    cv_scores = np.array([subset.cv_score for subset in scored_subsets])
+    finite_indices = np.flatnonzero(np.isfinite(cv_scores)).tolist()
+    other_indices = set(finite_indices) - {choice.chosen_index, choice.constant_index}
+    runners_up = sorted(other_indices, key=lambda index: -cv_scores[index])
     if n_to_verify != "all":
         runners_up = runners_up[: n_to_verify - 1]
-    for indices in ([choice.chosen], [choice.constant, *runners_up]):
-        verify_batch(verifier, proposals, assessments, indices)
-    return assessments
+    for indices in ([choice.chosen_index], [choice.constant_index, *runners_up]):
+        verify_batch(verifier, scored_subsets, queries, indices)
+    return queries
 
 
-def verify_batch(verifier, proposals, assessments, indices):
-    """Verify some proposals as one batch, if there is a holdout; store their assessments."""
-    verified = {
-        index
-        for index, assessment in enumerate(assessments)
-        if not isinstance(assessment.answer, NoAnswer)
+def verify_batch(verifier, scored_subsets, queries, indices):
+    """Verify the subsets at some indices as one batch, and replace their queries in the list.
+
+    None and subsets that were verified earlier are left out. Without a verifier nothing is done.
+    """
+    verified_indices = {
+        index for index, query in enumerate(queries) if not isinstance(query.answer, MissingAnswer)
     }
-    indices = [index for index in indices if index not in {None, *verified}]
-    if indices and verifier is not None:
+    new_indices = [index for index in indices if index not in {None, *verified_indices}]
+    if new_indices and verifier is not None:
 
-        def reference(row, name):
-            return training_reference(verifier, proposals[indices[row]])
+        def reference(position, name):
+            """Return the TrainingReference of a subset of the batch."""
+            return training_reference(verifier, scored_subsets[new_indices[position]])
 
-        batch = verifier.assess(
-            [proposals[index].columns for index in indices],
-            [proposals[index].cv_score for index in indices],
+        new_queries = verifier.verify(
+            [scored_subsets[index].columns for index in new_indices],
+            [scored_subsets[index].cv_score for index in new_indices],
             references=reference,
         )
-        for index, assessment in zip(indices, batch, strict=True):
-            assessments[index] = assessment
+        for index, query in zip(new_indices, new_queries, strict=True):
+            queries[index] = query
 
 
-def training_reference(verifier, proposal):
-    """Return the reference from out-of-fold predictions, for a metric without a proven bound."""
-    setting = verifier.setting
+def training_reference(verifier, subset):
+    """Return the TrainingReference of a subset, for a metric without a proven bound.
+
+    Without predictions it has the cross-validated score only.
+    """
+    setup = verifier.setup
     holdout = verifier.holdout
-    if proposal.predictions is None:
-        return TrainingReference(score=float(setting.metric.from_unit(proposal.cv_score)))
-    unit_codes, reason = setting.tested_units
+    if subset.predictions is None:
+        return TrainingReference(score=float(setup.metric.from_unit(subset.cv_score)))
+    unit_codes, reason = setup.tested_units
     scheme = holdout.dependence.sampling_scheme(holdout.n)
-    return setting.metric.training_reference(
-        proposal.predictions,
+    return setup.metric.training_reference(
+        subset.predictions,
         unit_codes=unit_codes,
         rule_out=reason,
         n_holdout_units=scheme.n_units,
@@ -576,32 +709,33 @@ def training_reference(verifier, proposal):
     )
 
 
-def judge_gain(assessments, choice, *, verified):
-    """Return whether the gain of the chosen subset is confirmed, and whether it is proven.
+def judge_gain(queries, choice, *, is_verified):
+    """Return whether the chosen subset's gain over the constant is confirmed, and proven.
 
-    ``assessments``: of the proposals, with verified scores; ``verified``: whether the holdout was
-    queried.
+    ``queries``: :class:`CandidateQuery` of each subset; ``is_verified``: whether there is a
+    holdout. A gain is confirmed if the test on the training set is significant and the holdout
+    agrees. It is proven if the interval lies above that of the constant.
     """
     if math.isnan(choice.p_value):
-        return choice.constant is None or choice.is_size_requested, False
-    chosen = assessments[choice.chosen]
-    constant = assessments[choice.constant].answer
-    agreed = not verified or chosen.rank > constant.value
-    is_confirmed = bool(choice.p_value <= LEVEL and agreed)
-    is_proven = bool(chosen.answer.lower > constant.upper)
+        return choice.constant_index is None or choice.is_size_requested, False
+    chosen_query = queries[choice.chosen_index]
+    constant_answer = queries[choice.constant_index].answer
+    holdout_agrees = not is_verified or chosen_query.rank > constant_answer.value
+    is_confirmed = bool(choice.p_value <= _ALPHA and holdout_agrees)
+    is_proven = bool(chosen_query.answer.lower > constant_answer.upper)
     return is_confirmed, is_proven
 
 
-def path_table(proposals, assessments, chosen, metric):
+def path_table(scored_subsets, queries, selected_index, metric):
     """Return ``score_path_``: one entry per subset in each array, in score units."""
-    features = np.empty(len(proposals), dtype=object)
-    features[:] = [proposal.columns for proposal in proposals]
-    cv_scores = np.array([assessment.cv_score for assessment in assessments])
+    features = np.empty(len(scored_subsets), dtype=object)
+    features[:] = [subset.columns for subset in scored_subsets]
+    cv_scores = np.array([query.cv_score for query in queries])
     return {
-        "ranking": np.array([proposal.ranking for proposal in proposals]),
-        "n_features": np.array([len(proposal.columns) for proposal in proposals]),
+        "ranking": np.array([subset.ranking for subset in scored_subsets]),
+        "n_features": np.array([len(subset.columns) for subset in scored_subsets]),
         "features": features,
         "cv_score": metric.from_unit(cv_scores),
-        **released(metric, [assessment.answer for assessment in assessments]),
-        "selected": np.arange(len(proposals)) == chosen,
+        **answers_to_columns(metric, [query.answer for query in queries]),
+        "selected": np.arange(len(scored_subsets)) == selected_index,
     }

@@ -1,7 +1,7 @@
-"""Units of columns for selection, and their ranking on training records.
+"""Feature groups (columns that are selected together), and their ranking on training records.
 
-A ranking is a function of some training records and gives a score per column; it is computed
-inside each fold, so that the subsets of a fold do not depend on its test records.
+A ranking gives a score per column from some training records. It is computed inside each fold, so
+that the subsets of a fold do not depend on its test records.
 """
 
 from __future__ import annotations
@@ -18,258 +18,325 @@ from sklearn.base import is_classifier
 from sklearn_bdp.utils.sklearn_compat import holds_numbers, is_frame, num_samples, safe_indexing
 from sklearn_bdp.utils.validation import check_integer, check_option, check_real
 
-#: Pairs of complementary halves behind a share; few for a caller's score, which may take long.
-_PAIRS, _FEW_PAIRS = 25, 3
-#: Share of half samples from which on a unit is stable with ``n_features_to_select="stable"``.
-STABLE = 0.6
-#: Numbers in a block of columns (8 MB): a block fits into the cache.
-_BLOCK = 2**20
+#: Number of pairs of complementary half samples; fewer for a user's score function, which may be
+#: slow.
+_N_PAIRS, _N_PAIRS_OF_FUNCTION = 25, 3
+#: Smallest selection frequency in half samples of a feature group that is stable, with
+#: ``n_features_to_select="stable"``.
+STABLE_FREQUENCY = 0.6
+#: Largest number of values in a block of columns (8 MB), which fits into the processor's cache.
+_MAX_BLOCK_SIZE = 2**20
 
 
 def column_blocks(X):
-    """Return slices of columns that are processed together."""
-    step = max(1, _BLOCK // X.shape[0])
-    return [slice(start, start + step) for start in range(0, X.shape[1], step)]
+    """Return slices of consecutive columns that are processed together."""
+    n_columns = max(1, _MAX_BLOCK_SIZE // X.shape[0])
+    return [slice(start, start + n_columns) for start in range(0, X.shape[1], n_columns)]
 
 
 @dataclass(frozen=True)
-class Units:
-    """Columns in the units in which they are added and removed."""
+class FeatureGroups:
+    """Groups of columns that are selected together, and fixed columns.
 
-    members: tuple  # columns of each unit
-    fixed: tuple  # columns that are in every subset
-    names: np.ndarray | None  # names of all columns
+    Columns outside of a group of the user are a group of one column.
+    """
+
+    members: tuple  # positions of the columns of each group
+    fixed: tuple  # positions of the columns that are in every subset
+    names: np.ndarray | None  # names of all columns, or None
 
     def __len__(self):
         return len(self.members)
 
-    def columns(self, chosen):
-        """Return the sorted columns of a set of units, with the fixed ones."""
-        added = [column for unit in chosen for column in self.members[unit]]
-        return tuple(sorted({*self.fixed, *added}))
+    def columns(self, group_indices):
+        """Return the sorted positions of the columns of some groups and of the fixed columns."""
+        columns = [column for index in group_indices for column in self.members[index]]
+        return tuple(sorted({*self.fixed, *columns}))
 
     def label(self, columns):
-        """Return the names of some columns for messages."""
+        """Return the names of the columns at some positions as text."""
         return ", ".join(
             f"x{column}" if self.names is None else str(self.names[column]) for column in columns
         )
 
     def target(self, n_features_to_select):
-        """Return how many units to choose besides the fixed features; None for "auto", or "stable".
+        """Return the number of groups to select besides the fixed columns, None or "stable".
 
-        A number of features (groups count as one each) or a fraction of them includes those.
+        A number or fraction of features includes the fixed columns, and counts a group as one
+        feature. The result is None for "auto".
         """
-        value = n_features_to_select
-        fixed = len(self.fixed)
-        total = len(self) + fixed
-        if isinstance(value, str):
-            check_option("n_features_to_select", value, ("auto", "stable"))
-            return None if value == "auto" else value
-        if isinstance(value, numbers.Integral):
-            count = check_integer("n_features_to_select", value, low=max(1, fixed), high=total)
+        n_fixed = len(self.fixed)
+        n_total = len(self) + n_fixed
+        if isinstance(n_features_to_select, str):
+            check_option("n_features_to_select", n_features_to_select, ("auto", "stable"))
+            return None if n_features_to_select == "auto" else n_features_to_select
+        if isinstance(n_features_to_select, numbers.Integral):
+            n_selected = check_integer(
+                "n_features_to_select", n_features_to_select, low=max(1, n_fixed), high=n_total
+            )
         else:
-            share = check_real("n_features_to_select", value, low=0.0, high=1.0, closed="right")
-            count = max(1, fixed, int(share * total))
-        return count - fixed
+            fraction = check_real(
+                "n_features_to_select", n_features_to_select, low=0.0, high=1.0, closed="right"
+            )
+            n_selected = max(1, n_fixed, int(fraction * n_total))
+        return n_selected - n_fixed
 
 
-def make_units(n_features, names, fixed_features, feature_groups):
-    """Return the :class:`Units` of the columns; a group with a fixed column is fixed as a whole."""
-    fixed = set(_columns("fixed_features", fixed_features, n_features, names))
-    units = _all_units(n_features, names, feature_groups)
-    for unit in units:
-        fixed |= set(unit) if fixed & set(unit) else set()
-    members = tuple(sorted(unit for unit in units if not fixed & set(unit)))
-    return Units(members=members, fixed=tuple(sorted(fixed)), names=names)
+def make_feature_groups(n_features, names, fixed_features, feature_groups):
+    """Return the :class:`FeatureGroups` from the parameters of a selector.
+
+    A group with a fixed column is fixed as a whole. ``names``: of the columns, or None.
+    """
+    fixed = set(_column_positions("fixed_features", fixed_features, n_features, names))
+    groups = _complete_groups(n_features, names, feature_groups)
+    for group in groups:
+        if fixed & set(group):
+            fixed |= set(group)
+    members = tuple(sorted(group for group in groups if not fixed & set(group)))
+    return FeatureGroups(members=members, fixed=tuple(sorted(fixed)), names=names)
 
 
-def _all_units(n_features, names, feature_groups):
-    """Return the columns of each group, and each other column as a unit of its own."""
+def _complete_groups(n_features, names, feature_groups):
+    """Return the columns of each group, and of a group for each other column, as tuples."""
     groups = [
-        _columns("feature_groups", group, n_features, names) for group in feature_groups or ()
+        _column_positions("feature_groups", group, n_features, names)
+        for group in feature_groups or ()
     ]
-    grouped = [column for group in groups for column in group]
-    grouped_columns = set(grouped)
-    if len(grouped_columns) != len(grouped) or not all(groups):
+    grouped_columns = [column for group in groups for column in group]
+    distinct_columns = set(grouped_columns)
+    if len(distinct_columns) != len(grouped_columns) or not all(groups):
         raise ValueError("feature_groups must not be empty or share columns.")
-    units = [tuple(sorted(group)) for group in groups]
-    units += [(column,) for column in range(n_features) if column not in grouped_columns]
-    return units
+    complete_groups = [tuple(sorted(group)) for group in groups]
+    complete_groups += [(column,) for column in range(n_features) if column not in distinct_columns]
+    return complete_groups
 
 
-def _columns(parameter, values, n_features, names):
-    """Return column numbers for numbers or names."""
-    if values is None:
+def _column_positions(parameter, columns, n_features, names):
+    """Return the positions of columns that a parameter lists by position or name.
+
+    Raises TypeError without a list, and ValueError for an unknown or repeated column.
+    """
+    if columns is None:
         return []
-    if isinstance(values, str) or not np.iterable(values):
-        raise TypeError(f"{parameter} must list columns, got {values!r}.")
-    index_by_name = {} if names is None else {str(name): index for index, name in enumerate(names)}
-    columns = [
-        index_by_name.get(value)
-        if isinstance(value, str)
-        else check_integer(parameter, value, low=0, high=n_features - 1)
-        for value in values
+    if isinstance(columns, str) or not np.iterable(columns):
+        raise TypeError(f"{parameter} must list columns, got {columns!r}.")
+    position_by_name = {}
+    if names is not None:
+        position_by_name = {str(name): position for position, name in enumerate(names)}
+    positions = [
+        position_by_name.get(column)
+        if isinstance(column, str)
+        else check_integer(parameter, column, low=0, high=n_features - 1)
+        for column in columns
     ]
-    if None in columns or len(set(columns)) != len(columns):
-        raise ValueError(f"{parameter} must name columns of X, each once, got {list(values)!r}.")
-    return columns
+    if None in positions or len(set(positions)) != len(positions):
+        raise ValueError(f"{parameter} must name columns of X, each once, got {list(columns)!r}.")
+    return positions
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Ranking of the units by some of the training records."""
+    """Ranking of the feature groups by scores on some of the training records."""
 
     name: str
-    #: A caller's score function ``(X, y) -> scores``; ``None``: univariate scores.
+    #: A user's score function ``(X, y) -> scores``; ``None``: univariate scores.
     function: Callable | None = field(repr=False)
-    units: Units
-    #: (n, n_features): numbers, sparse ones by columns. Categories are codes, missing values the
-    #: mean of their column.
-    X: Any = field(repr=False)
+    feature_groups: FeatureGroups
+    #: (n, n_features): columns as numbers minus their means, or a sparse matrix without centering.
+    #: Texts are codes; missing values are 0, the mean.
+    centered_X: Any = field(repr=False)
     targets: np.ndarray = field(repr=False)  # (n, n_targets): numbers, or an indicator per class
-    indicators: bool  # whether they are indicators of more than two classes
-    original: Any = field(repr=False)  # the records as the estimator takes them
-    y: Any = field(repr=False)  # the targets as the estimator takes them
-    groups: np.ndarray = field(repr=False)  # (n,): half samples take whole groups
+    has_indicators: bool  # whether the targets are indicators of more than two classes
+    X: Any = field(repr=False)  # training records, as the estimator takes them
+    y: Any = field(repr=False)  # targets, as the estimator takes them
+    groups: np.ndarray = field(repr=False)  # (n,): code of each record's group
 
     @classmethod
-    def of(cls, ranking, units, X, y, estimator, groups):
-        """Return the ranking by some training records; ``groups`` that half samples do not cut.
+    def from_data(cls, ranking, feature_groups, X, y, estimator, groups):
+        """Return the ranking on training records.
 
-        ``ranking`` is ``"univariate"`` or a score function; ``groups=None``: records are alone.
+        ``ranking``: ``"univariate"`` or a score function; ``groups``: of the records, None if
+        they are independent. Half samples contain whole groups.
         """
         labels = np.asarray(y)
         n = len(y)
-        groups = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+        group_codes = np.arange(n)
+        if groups is not None:
+            _, group_codes = np.unique(groups, return_inverse=True)
         targets = labels.reshape(n, -1)
-        indicators = False
+        has_indicators = False
         if is_classifier(estimator):
             classes = np.unique(labels)
-            indicators = classes.size > 2
-            targets = labels[:, None] == (classes if indicators else classes[1:])
+            has_indicators = classes.size > 2
+            indicated_classes = classes if has_indicators else classes[1:]
+            targets = labels[:, None] == indicated_classes
         function = ranking if callable(ranking) else None
         name = ranking if function is None else getattr(ranking, "__name__", "score_func")
-        targets = targets.astype(float)
-        return cls(name, function, units, _numbers(X), targets, indicators, X, y, groups)
+        return cls(
+            name=name,
+            function=function,
+            feature_groups=feature_groups,
+            centered_X=_center_numbers(X),
+            targets=targets.astype(float),
+            has_indicators=has_indicators,
+            X=X,
+            y=y,
+            groups=group_codes,
+        )
 
-    def univariate(self, lists):
-        """Return the share of variance that each column explains of the targets, for lists of rows.
+    def univariate(self, row_lists):
+        """Return the proportion of the targets' variance that each column explains.
 
-        The squared correlation for numbers and two classes, the correlation ratio of the analysis
-        of variance for more; all order columns as the F statistic does; -inf for constant columns.
-        All lists cost one pass over the data.
+        It is the squared correlation for numbers and two classes, and the correlation ratio of the
+        analysis of variance for more classes. Both order columns as the F statistic does. Constant
+        columns have -inf. All lists of rows are processed in one pass over the data.
+
+        Parameters
+        ----------
+        row_lists : list of ndarray of int
+            Lists of positions of training records.
+
+        Returns
+        -------
+        ndarray of shape (n_lists, n_features)
+            Scores of the columns for each list.
         """
         n = len(self.targets)
-        n_lists = len(lists)
-        inside = np.zeros((n, n_lists))
-        for list_index, rows in enumerate(lists):
-            inside[rows, list_index] = 1.0
-        size = inside.sum(axis=0)[:, None]
-        mean = inside.T @ self.targets / size
-        centered = inside[:, :, None] * (self.targets[:, None, :] - mean)  # (record, list, target)
-        spread = size * mean if self.indicators else (centered**2).sum(axis=0)
-        scores = np.empty((n_lists, self.X.shape[1]))
-        for columns in column_blocks(self.X):
-            X = self.X[:, columns]
-            squares = ((X.multiply(X) if scipy.sparse.issparse(X) else X * X).T @ inside).T
-            total = squares - (X.T @ inside).T ** 2 / size
-            products = (X.T @ centered.reshape(n, -1)).T.reshape(n_lists, -1, X.shape[1])
-            explained = (products**2 / np.where(spread > 0, spread, np.inf)[:, :, None]).sum(axis=1)
-            floor = 1e-12 * np.maximum(squares, 1e-300)
-            proportions = explained / np.maximum(total, floor)
-            scores[:, columns] = np.where(total > floor, proportions, -np.inf)
+        n_lists = len(row_lists)
+        in_list = np.zeros((n, n_lists))  # 1 for records in a list, 0 for others
+        for list_index, rows in enumerate(row_lists):
+            in_list[rows, list_index] = 1.0
+        n_rows = in_list.sum(axis=0)[:, None]
+        means = in_list.T @ self.targets / n_rows  # (n_lists, n_targets)
+        # Deviations of the targets from their means, 0 outside of a list: (record, list, target).
+        deviations = in_list[:, :, None] * (self.targets[:, None, :] - means)
+        # Sums of squares by which squared products are divided: (n_lists, n_targets).
+        target_squares = n_rows * means if self.has_indicators else (deviations**2).sum(axis=0)
+        divisors = np.where(target_squares > 0, target_squares, np.inf)[:, :, None]
+        scores = np.empty((n_lists, self.centered_X.shape[1]))
+        for columns in column_blocks(self.centered_X):
+            X = self.centered_X[:, columns]
+            squared_X = X.multiply(X) if scipy.sparse.issparse(X) else X * X
+            raw_squares = (squared_X.T @ in_list).T  # (n_lists, n_columns)
+            total_squares = raw_squares - (X.T @ in_list).T ** 2 / n_rows
+            products = (X.T @ deviations.reshape(n, -1)).T.reshape(n_lists, -1, X.shape[1])
+            explained_squares = (products**2 / divisors).sum(axis=1)
+            rounding_error = 1e-12 * np.maximum(raw_squares, 1e-300)
+            proportions = explained_squares / np.maximum(total_squares, rounding_error)
+            scores[:, columns] = np.where(total_squares > rounding_error, proportions, -np.inf)
         return scores
 
-    def order(self, rows, univariate, *, filled=False):
-        """Return the units in the order of some rows, best first; a unit counts as its best column.
+    def order(self, rows, univariate_scores, *, include_unscored=False):
+        """Return the indices of the feature groups, best first, from some training records.
 
-        ``univariate`` are the scores of the ``rows``. Units without any score follow in their order
-        if they are to be ``filled`` in, else they are left out.
+        The score of a group is that of its best column. ``univariate_scores``: of the columns in
+        these records. Groups without a finite score come last if ``include_unscored`` is set, and
+        are left out otherwise.
         """
-        scores = univariate
+        column_scores = univariate_scores
         if self.function is not None:
-            result = self.function(safe_indexing(self.original, rows), safe_indexing(self.y, rows))
-            values = result[0] if isinstance(result, tuple) else result
-            values = np.asarray(values, dtype=float)
-            scores = np.where(np.isfinite(values), values, -np.inf)
-        scores = _by_unit(scores, self.units)
-        order = np.lexsort((-_by_unit(univariate, self.units), -scores))
-        return order if filled else order[np.isfinite(scores[order])]
+            result = self.function(safe_indexing(self.X, rows), safe_indexing(self.y, rows))
+            # Some score functions return scores and p-values.
+            function_scores = result[0] if isinstance(result, tuple) else result
+            function_scores = np.asarray(function_scores, dtype=float)
+            column_scores = np.where(np.isfinite(function_scores), function_scores, -np.inf)
+        scores = _group_scores(column_scores, self.feature_groups)
+        tie_breaks = _group_scores(univariate_scores, self.feature_groups)
+        order = np.lexsort((-tie_breaks, -scores))
+        return order if include_unscored else order[np.isfinite(scores[order])]
 
-    def shares(self, rows, size):
-        """Return the proportion of half samples in which each unit is among the first ``size``.
+    def selection_frequencies(self, rows, size):
+        """Return the proportion of half samples in which each group is among the first ``size``.
 
-        Complementary halves of the ``rows``, in whole groups (Shah and Samworth 2013). The seed is
-        fixed, so that a caller cannot choose among random halves.
+        The ``rows`` are divided into complementary halves of whole groups of records (Shah and
+        Samworth 2013). The seed is fixed, so that a user cannot choose among random halves.
         """
         groups = self.groups[rows]
         unique_groups = np.unique(groups)
         rng = np.random.default_rng(0)
-        n_pairs = _PAIRS if self.function is None else _FEW_PAIRS
-        halves = []
+        n_pairs = _N_PAIRS if self.function is None else _N_PAIRS_OF_FUNCTION
+        half_samples = []
         for _ in range(n_pairs):
             first_half = rng.permutation(unique_groups)[: len(unique_groups) // 2]
             in_first_half = np.isin(groups, first_half)
-            halves += [rows[in_first_half], rows[~in_first_half]]
-        halves = [half for half in halves if half.size]
-        shares = np.zeros(len(self.units))
-        for half, scores in zip(halves, self.univariate(halves), strict=True):
-            shares[self.order(half, scores)[:size]] += 1.0 / len(halves)
-        return shares
+            half_samples += [rows[in_first_half], rows[~in_first_half]]
+        half_samples = [half_sample for half_sample in half_samples if half_sample.size]
+        univariate_scores = self.univariate(half_samples)
+        frequencies = np.zeros(len(self.feature_groups))
+        for half_sample, scores in zip(half_samples, univariate_scores, strict=True):
+            selected_indices = self.order(half_sample, scores)[:size]
+            frequencies[selected_indices] += 1.0 / len(half_samples)
+        return frequencies
 
     def stable_size(self, n_records):
-        """Return the subset size at which :func:`expected_false_selections` is at most one."""
-        size = np.sqrt((2.0 * STABLE - 1.0) * len(self.units))
+        """Return the subset size at which :func:`expected_false_selections` is at most one.
+
+        At the frequency ``STABLE_FREQUENCY``; at most a quarter of the records.
+        """
+        size = np.sqrt((2.0 * STABLE_FREQUENCY - 1.0) * len(self.feature_groups))
         return int(np.clip(size, 1, max(1, n_records // 4)))
 
     def stable(self, rows):
-        """Return the units that come back in a share :data:`STABLE` of halves, oftenest first."""
-        shares = self.shares(rows, self.stable_size(len(rows)))
-        order = np.argsort(-shares, kind="stable")
-        return order[shares[order] >= STABLE]
+        """Return the indices of the stable feature groups, most frequent first.
+
+        A group is stable if half samples of the ``rows`` select it with at least the frequency
+        ``STABLE_FREQUENCY``.
+        """
+        frequencies = self.selection_frequencies(rows, self.stable_size(len(rows)))
+        order = np.argsort(-frequencies, kind="stable")
+        return order[frequencies[order] >= STABLE_FREQUENCY]
 
 
-def expected_false_selections(size, share, n_units):
-    """Return how many units of a low selection probability are expected to reach a share.
+def expected_false_selections(size, frequency, n_groups):
+    """Return the expected number of useless feature groups that reach a selection frequency.
 
-    Shah and Samworth (2013), Theorem 1: at most ``q² / ((2τ - 1) p)`` of those that halves choose
-    with a probability of at most ``q/p`` come back in a share ``τ`` of complementary halves, where
-    each half chooses ``q`` of ``p``. It needs no assumption about the features.
+    A group is useless here if a half sample selects it with a probability of at most
+    ``size / n_groups``, where each half sample selects ``size`` of ``n_groups``. The result is an
+    upper bound, Theorem 1 of Shah and Samworth (2013): ``q² / ((2τ - 1) p)`` for ``q`` of ``p``
+    groups and the frequency ``τ`` in complementary halves. It needs no assumption about the
+    features.
     """
-    return size**2 / ((2.0 * share - 1.0) * n_units)
+    return size**2 / ((2.0 * frequency - 1.0) * n_groups)
 
 
-def _by_unit(scores, units):
-    """Return the best score of each unit's columns."""
-    if len(units) == scores.size:  # every column on its own
-        return scores
-    starts = np.cumsum([0, *map(len, units.members)])
-    flat = np.fromiter((c for unit in units.members for c in unit), dtype=int, count=starts[-1])
-    return np.maximum.reduceat(scores[flat], starts[:-1])
+def _group_scores(column_scores, feature_groups):
+    """Return the best score of the columns of each feature group."""
+    if len(feature_groups) == column_scores.size:  # each group is one column
+        return column_scores
+    starts = np.cumsum([0, *map(len, feature_groups.members)])
+    columns = np.fromiter(
+        (column for group in feature_groups.members for column in group),
+        dtype=int,
+        count=starts[-1],
+    )
+    return np.maximum.reduceat(column_scores[columns], starts[:-1])
 
 
-def _numbers(X):
-    """Return columns as numbers minus their means, without the targets."""
+def _center_numbers(X):
+    """Return columns as numbers minus their means; a sparse matrix in CSC format, not centered.
+
+    Texts become codes in alphabetical order. Missing values become 0.
+    """
     if scipy.sparse.issparse(X):
         return X.tocsc()
     if is_frame(X) and not holds_numbers(X):
         values = np.empty((num_samples(X), X.shape[1]))
         for index in range(X.shape[1]):
             column = safe_indexing(X, index, axis=1)
-            if is_text(column):  # codes in alphabetical order
-                column = np.unique(np.asarray(column).astype(str), return_inverse=True)[1]
+            if is_text(column):
+                _, column = np.unique(np.asarray(column).astype(str), return_inverse=True)
             values[:, index] = np.asarray(column, dtype=float)
     else:
         values = np.array(X, dtype=float)  # a copy
     with np.errstate(all="ignore"):
-        center = np.nanmean(values, axis=0) if np.isnan(values).any() else values.mean(axis=0)
-    values -= np.where(np.isfinite(center), center, 0.0)
+        means = np.nanmean(values, axis=0) if np.isnan(values).any() else values.mean(axis=0)
+    values -= np.where(np.isfinite(means), means, 0.0)
     np.nan_to_num(values, copy=False)
     return values
 
 
 def is_text(column):
-    """Return whether a column is not numeric."""
+    """Return whether the values of a column cannot be converted to numbers."""
     try:
         np.asarray(column, dtype=float)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Reports of feature selections: verified scores, and claims that were not verified."""
+"""Reports of feature selections: which results are verified, and which are not."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from sklearn_bdp.feature_selection._rankings import STABLE, expected_false_selections
+from sklearn_bdp.feature_selection._rankings import STABLE_FREQUENCY, expected_false_selections
 from sklearn_bdp.utils.html import Card, RenderedResult
 from sklearn_bdp.utils.validation import check_option, failure_probability
 
-#: Rows of a table that are shown; ``rows`` holds all of them.
-MAX_ROWS = 20
+#: Largest number of rows that notebooks show.
+_MAX_ROWS = 20
 
-#: Text for features that may be no better than chance. It does not prove that they are not.
-NOT_CONFIRMED = "Not distinguished from chance"
+#: Text about features that may be no better than chance.
+_NOT_CONFIRMED = "Not distinguished from chance"
 
-#: Share of half samples that a report counts features in.
-FREQUENT = 0.9
+#: Selection frequency in half samples from which on a report counts a feature as stable.
+_HIGH_FREQUENCY = 0.9
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,10 @@ class SelectionReport(RenderedResult):
     title : str
         One line.
     lines : tuple of str
-        Sentences on the verified and the unverified results.
+        Sentences about the verified and the unverified results.
     rows : dict of list
-        One entry per kept feature or group in each list, ready for ``pandas.DataFrame``.
+        Columns of a table, with one entry per selected feature or group, ready for
+        ``pandas.DataFrame``.
 
     See Also
     --------
@@ -48,27 +49,29 @@ class SelectionReport(RenderedResult):
         columns = self._columns()
         n_rows = len(next(iter(columns.values()), ()))
         table = {
-            name: [_text(value) for value in values[:MAX_ROWS]] for name, values in columns.items()
+            name: [_cell_text(value) for value in values[:_MAX_ROWS]]
+            for name, values in columns.items()
         }
-        footer = (
-            [("", [f"and {n_rows - MAX_ROWS:,} more in report.rows"])] if n_rows > MAX_ROWS else []
-        )
-        return Card(self.title, self.lines, [("", table if n_rows else {}), *footer])
+        sections = [("", table if n_rows else {})]
+        if n_rows > _MAX_ROWS:
+            sections.append(("", [f"and {n_rows - _MAX_ROWS:,} more in report.rows"]))
+        return Card(self.title, self.lines, sections)
 
     def _columns(self):
+        """Return the columns of the table by name."""
         return self.rows
 
 
 class AssociationRow(NamedTuple):
-    """One attribute of a filter's final report."""
+    """Result for one attribute in the final report of a filter."""
 
-    attribute: str
-    value: float  # association on the holdout, in [-1, 1], as the filter measures it
-    lower: float
-    upper: float
-    p: float  # adjusted by Holm: proved if at most 1 - confidence_level
-    q: float  # adjusted by Benjamini and Hochberg
-    q_any: float  # adjusted by Benjamini and Yekutieli
+    attribute: str  # name
+    value: float  # association on the holdout, in [-1, 1]
+    lower: float  # lower end of its confidence interval
+    upper: float  # upper end
+    p: float  # p-value adjusted by Holm: proved if at most 1 - confidence_level
+    q: float  # p-value adjusted by Benjamini and Hochberg
+    q_any: float  # p-value adjusted by Benjamini and Yekutieli
 
 
 @dataclass(frozen=True)
@@ -96,31 +99,42 @@ class AssociationReport(SelectionReport):
     confidence_level: float = 0.95
 
     @classmethod
-    def from_content(cls, content, *, confidence_level, asked, unit):
-        """Return the report of the recorded content of a closed holdout.
+    def from_content(cls, content, *, confidence_level, n_screened, units_text):
+        """Return the report from the content that was recorded when the holdout was closed.
 
-        ``asked``: attributes that were screened; ``unit``: holdout records or groups, in words.
+        Parameters
+        ----------
+        content : dict
+            ``rows``: values of each :class:`AssociationRow`; ``permutations``: their number;
+            ``nats``: code length of the answers before the attributes were fixed; ``time``: ISO
+            8601.
+        confidence_level : float
+            Confidence level of the holdout.
+        n_screened : int
+            Number of attributes that were screened on the training set.
+        units_text : str
+            Number of holdout records or groups whose targets are permuted, as text.
         """
         beta = failure_probability(confidence_level)
         rows = tuple(AssociationRow(*row) for row in content["rows"])
-        n_proved, n_found, n_found_any = (
-            sum(getattr(row, name) <= beta for row in rows) for name in ("p", "q", "q_any")
-        )
+        n_proved = sum(row.p <= beta for row in rows)
+        n_discovered = sum(row.q <= beta for row in rows)
+        n_discovered_any = sum(row.q_any <= beta for row in rows)
         title = f"{n_proved:,} of {len(rows):,} attributes proved to be associated with the target"
         if not rows:
-            line = f"None of {asked:,} passed in the training set. The holdout was not read."
+            line = f"None of {n_screened:,} passed in the training set. The holdout was not read."
             return cls(title, (line,), rows, confidence_level)
         lines = (
             f"Proved (p <= {beta:g}, Holm): {n_proved:,} of the {len(rows):,} attributes that "
-            f"passed in the training set, of {asked:,}. With at least {confidence_level:.0%} "
+            f"passed in the training set, of {n_screened:,}. With at least {confidence_level:.0%} "
             "probability, none of them is independent of the target, however attributes depend on "
             "one another.",
-            f"False discovery rate of {beta:.0%} (q <= {beta:g}): {n_found:,} (Benjamini-Hochberg, "
-            f"if attributes are independent or positively dependent), {n_found_any:,} "
-            f"(Benjamini-Yekutieli, any dependence). At most {beta:.0%} of these are expected to "
-            "be unrelated to the target.",
-            f"p and q come from {content['permutations']:,} permutations of the targets of {unit}, "
-            "and assume no distribution. No p is below "
+            f"False discovery rate of {beta:.0%} (q <= {beta:g}): {n_discovered:,} "
+            "(Benjamini-Hochberg, if attributes are independent or positively dependent), "
+            f"{n_discovered_any:,} (Benjamini-Yekutieli, any dependence). At most {beta:.0%} of "
+            "these are expected to be unrelated to the target.",
+            f"p and q come from {content['permutations']:,} permutations of the targets of "
+            f"{units_text}, and assume no distribution. No p is below "
             f"{min(row.p for row in rows):.2g} with so many.",
             "An interval excludes 0 if the attribute is proved. For other associations its "
             "coverage is approximate, as for a t interval.",
@@ -154,17 +168,25 @@ class AssociationReport(SelectionReport):
         return frame if dependence == "positive" else frame.assign(q=q_any)
 
     def _columns(self):
-        names = ("attribute", "association", "interval", "p", "q", "q, any dependence")
-        cells = [(r.attribute, r.value, (r.lower, r.upper), r.p, r.q, r.q_any) for r in self.rows]
-        return dict(zip(names, map(list, zip(*cells, strict=True)), strict=True)) if cells else {}
+        """Return the columns of the table by name; none without rows."""
+        if not self.rows:
+            return {}
+        return {
+            "attribute": [row.attribute for row in self.rows],
+            "association": [row.value for row in self.rows],
+            "interval": [(row.lower, row.upper) for row in self.rows],
+            "p": [row.p for row in self.rows],
+            "q": [row.q for row in self.rows],
+            "q, any dependence": [row.q_any for row in self.rows],
+        }
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw a volcano: associations against their evidence.
+        """Draw a volcano plot: ``-log10(q)`` against the association.
 
         Parameters
         ----------
         ax : matplotlib axes, default=None
-            Where to draw; ``None``: a new figure.
+            Axes to draw on; ``None``: those of a new figure.
 
         Returns
         -------
@@ -173,29 +195,34 @@ class AssociationReport(SelectionReport):
         """
         import matplotlib.pyplot as plt
 
-        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
-        points = [(row.value, -math.log10(row.q)) for row in self.rows]
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        associations = [row.value for row in self.rows]
+        negative_log_q = [-math.log10(row.q) for row in self.rows]
         beta = failure_probability(self.confidence_level)
-        faces = ["tab:blue" if row.p <= beta else "none" for row in self.rows]
-        ax.scatter(*np.reshape(points, (-1, 2)).T, facecolors=faces, edgecolors="tab:blue")
+        face_colors = ["tab:blue" if row.p <= beta else "none" for row in self.rows]
+        ax.scatter(associations, negative_log_q, facecolors=face_colors, edgecolors="tab:blue")
         ax.set(xlabel="association", ylabel="-log10 q", title=self.title)
         return ax
 
 
-def _text(value):
-    """Return a cell as text; intervals in square brackets."""
+def _cell_text(value):
+    """Return a value of a table as text; a pair as an interval in square brackets."""
     if isinstance(value, tuple):
-        return "[" + ", ".join(_text(part) for part in value) + "]"
+        return "[" + ", ".join(_cell_text(end) for end in value) + "]"
     if isinstance(value, float | np.floating):
-        open_end = 0.0 < abs(value) < 1e-300  # of an interval that ends at 0 and excludes it
-        return ("> 0" if value > 0.0 else "< 0") if open_end else f"{value:.3g}"
+        # The end of an interval that excludes 0 may be the number next to 0.
+        is_next_to_zero = 0.0 < abs(value) < 1e-300
+        if is_next_to_zero:
+            return "> 0" if value > 0.0 else "< 0"
+        return f"{value:.3g}"
     return str(value)
 
 
 def screening_report(screen):
-    """Return the summary and the report of a fitted correlation filter."""
+    """Return the summary (str) and the SelectionReport of a fitted HoldoutCorrelationFilter."""
     order = np.argsort(screen.pvalues_[screen.support_], kind="stable")
-    selected = np.flatnonzero(screen.support_)[order]
+    selected = np.flatnonzero(screen.support_)[order]  # columns, smallest p-value first
     rows = {
         "attribute": screen.get_feature_names_out()[order].tolist(),
         "verified association": screen.verified_associations_[selected].tolist(),
@@ -203,35 +230,41 @@ def screening_report(screen):
         "training side": screen.training_associations_[selected].tolist(),
         "p-value (training)": screen.pvalues_[selected].tolist(),
     }
-    count = selected.size * screen.confirmed_
-    total = screen.n_features_in_
+    n_confirmed = selected.size if screen.confirmed_ else 0
+    n_features = screen.n_features_in_
     n_verified = int(np.isfinite(screen.verified_associations_).sum())
-    n_excluding_0 = int(((screen.lower_ > 0.0) | (screen.upper_ < 0.0))[selected].sum())
-    passed = f"in the training set (Benjamini-Hochberg at alpha={screen.alpha:g})"
-    lines = [f"Not verified (holdout=None): {count:,} attributes pass {passed}."]
+    excludes_zero = (screen.lower_ > 0.0) | (screen.upper_ < 0.0)
+    n_excluding_zero = int(excludes_zero[selected].sum())
+    criterion = f"in the training set (Benjamini-Hochberg at alpha={screen.alpha:g})"
+    lines = [f"Not verified (holdout=None): {n_confirmed:,} attributes pass {criterion}."]
     if screen.holdout_ is not None:
         lines = [
-            f"Verified: the association of the {n_verified:,} attributes that pass {passed}. All "
-            f"intervals hold together with probability {screen.holdout_.confidence_level:.0%} "
-            f"({screen.holdout_.n:,} holdout records).",
-            f"These interim intervals are wide: {n_excluding_0:,} of {count:,} exclude 0. "
+            f"Verified: the association of the {n_verified:,} attributes that pass {criterion}. "
+            "All intervals hold together with probability "
+            f"{screen.holdout_.confidence_level:.0%} ({screen.holdout_.n:,} holdout records).",
+            f"These interim intervals are wide: {n_excluding_zero:,} of {n_confirmed:,} exclude 0. "
             "final_report() proves single associations, with p-values and false discovery rates.",
-            f"Not verified: the other {total - n_verified:,} attributes.",
+            f"Not verified: the other {n_features - n_verified:,} attributes.",
         ]
     summary = (
-        f"No attribute was kept: none of {total:,} has an association that both sides confirm "
+        f"No attribute was kept: none of {n_features:,} has an association that both sides confirm "
         f"(smallest p-value in the training set: {screen.pvalues_.min():.2g})."
     )
     if not screen.confirmed_:
-        stopgap = "Kept as a stopgap (on_empty='keep_best'): {}."
-        lines[:0] = [summary, *map(stopgap.format, rows["attribute"])]
-    title = f"{type(screen).__name__}: {count:,} of {total:,} attributes kept, both sides agree"
+        kept_lines = [
+            f"Kept as a stopgap (on_empty='keep_best'): {name}." for name in rows["attribute"]
+        ]
+        lines = [summary, *kept_lines, *lines]
+    title = (
+        f"{type(screen).__name__}: {n_confirmed:,} of {n_features:,} attributes kept, both sides "
+        "agree"
+    )
     return summary, SelectionReport(title, tuple(lines), rows)
 
 
 def path_report(
     selector,
-    proposals,
+    scored_subsets,
     choice,
     selected_index,
     metric,
@@ -241,114 +274,145 @@ def path_report(
     frequencies,
     subset_size,
 ):
-    """Return the summary and the report of a path; ``selected_index``: of the selected subset.
+    """Return the summary (str) and the SelectionReport of a HoldoutFeatureSelector.
 
-    ``is_proven``: whether its gain over the constant is. ``frequencies``: proportion of half
-    samples that choose each unit, if each chooses ``subset_size`` units.
+    Parameters
+    ----------
+    selector : HoldoutFeatureSelector
+        The selector, with its attributes up to ``stability_``.
+    scored_subsets : list of ScoredSubset
+        Subsets of the path.
+    choice : SubsetChoice
+        Choice on the training set.
+    selected_index : int
+        Index of the selected subset.
+    metric : Metric
+        Metric that scores subsets.
+    ranking : Ranking
+        Ranking of the feature groups.
+    is_proven : bool
+        Whether the gain of the selected subset over the constant is proven.
+    frequencies : ndarray of shape (n_groups,)
+        Proportion of half samples that select each feature group.
+    subset_size : int
+        Number of feature groups that each half sample selects.
     """
     path = selector.score_path_
-    units = ranking.units
-    selected = proposals[selected_index]
-    summary = _unconfirmed_summary(path, proposals, choice, selected_index, units)
+    feature_groups = ranking.feature_groups
+    selected_subset = scored_subsets[selected_index]
+    summary = _unconfirmed_summary(path, scored_subsets, choice, selected_index, feature_groups)
     lines = [] if selector.confirmed_ else [summary]
-    if n_failed := np.isnan(path["cv_score"]).sum():
-        lines.append(f"{n_failed:,} of {len(proposals):,} subsets could not be fitted.")
+    n_failed = np.isnan(path["cv_score"]).sum()
+    if n_failed:
+        lines.append(f"{n_failed:,} of {len(scored_subsets):,} subsets could not be fitted.")
     if math.isnan(selector.score_):
         lines.append("Not verified: all records chose (holdout=None), or no answer was given.")
     else:
-        score = _score_text(path, selected_index)
-        lines.append(f"Verified: together they score {score} ({metric.name}).")
-        if choice.constant not in (None, selected_index):
-            comparison = _comparison(path, selected_index, choice.constant, is_proven=is_proven)
-            score = _score_text(path, choice.constant)
-            lines.append(f"Verified: {_baseline_text(units)} scores {score}; {comparison}.")
-    if selected.units:
-        lines += _stability_lines(selected, frequencies, subset_size)
+        score_text = _score_text(path, selected_index)
+        lines.append(f"Verified: together they score {score_text} ({metric.name}).")
+        constant_index = choice.constant_index
+        if constant_index not in (None, selected_index):
+            comparison = _comparison(path, selected_index, constant_index, is_proven=is_proven)
+            baseline = _baseline_text(feature_groups)
+            score_text = _score_text(path, constant_index)
+            lines.append(f"Verified: {baseline} scores {score_text}; {comparison}.")
+    if selected_subset.group_indices:
+        lines += _stability_lines(selected_subset, frequencies, subset_size)
     lines.append(
         "Not verified: that any single feature is needed, or that one left out is useless. No "
         "false discovery rate is proved."
     )
-    count = selector.n_features_to_select_
-    total = selector.n_features_in_
-    title = f"{type(selector).__name__}: {count:,} of {total:,} features"
-    rows = _feature_rows(selected, units, frequencies)
+    n_selected = selector.n_features_to_select_
+    n_features = selector.n_features_in_
+    title = f"{type(selector).__name__}: {n_selected:,} of {n_features:,} features"
+    rows = _feature_rows(selected_subset, feature_groups, frequencies)
     return summary, SelectionReport(title, tuple(lines), rows)
 
 
 def _score_text(path, index):
-    """Return a released score with its interval as text."""
+    """Return the verified score of a subset with its interval, or its cross-validated score.
+
+    ``path``: ``score_path_`` of the selector.
+    """
     score = path["holdout_score"][index]
-    low = path["holdout_lower"][index]
-    high = path["holdout_upper"][index]
+    lower = path["holdout_lower"][index]
+    upper = path["holdout_upper"][index]
     if math.isnan(score):
         return f"{path['cv_score'][index]:.3g} in cross-validation"
-    interval = path["holdout_interval"][index]
-    if interval == "none":
+    interval_type = path["holdout_interval"][index]
+    if interval_type == "none":
         return f"{score:.3g} without an interval"
-    suffix = " approximately" if interval == "approximate" else ""
-    return f"{score:.3g} [{low:.3g}, {high:.3g}]{suffix}"
+    suffix = " approximately" if interval_type == "approximate" else ""
+    return f"{score:.3g} [{lower:.3g}, {upper:.3g}]{suffix}"
 
 
-def _baseline_text(units):
+def _baseline_text(feature_groups):
     """Return the name of the subset that all others are compared with."""
-    return "the fixed features alone" if units.fixed else "a constant prediction"
+    return "the fixed features alone" if feature_groups.fixed else "a constant prediction"
 
 
-def _unconfirmed_summary(path, proposals, choice, selected_index, units):
-    """Return the summary of a selection that is not distinguished from chance."""
+def _unconfirmed_summary(path, scored_subsets, choice, selected_index, feature_groups):
+    """Return the text about a selection that is not distinguished from chance."""
     selection_text = "The one best feature is"
-    if units.fixed:
+    if feature_groups.fixed:
         selection_text = "The fixed features alone are"
     selection_text += " handed on; on_empty='keep_best' keeps the others"
-    if selected_index == choice.chosen:
+    if selected_index == choice.chosen_index:
         selection_text = "They are kept"
         if choice.is_size_requested:
             selection_text += " because n_features_to_select asks for them"
-    baseline = _baseline_text(units)
+    baseline = _baseline_text(feature_groups)
     baseline_score = ""
-    if choice.constant is not None:
-        baseline_score = f", {baseline} scores {_score_text(path, choice.constant)}"
-    best = proposals[choice.chosen]
+    if choice.constant_index is not None:
+        baseline_score = f", {baseline} scores {_score_text(path, choice.constant_index)}"
+    chosen_subset = scored_subsets[choice.chosen_index]
     return (
-        f"{NOT_CONFIRMED}: the best features may be no better than {baseline}. The "
-        f"{_features(best.columns)} ({best.ranking}) score "
-        f"{_score_text(path, choice.chosen)}{baseline_score}. {selection_text}. This does not "
-        "prove that they are useless. Add records, or do not interpret the list."
+        f"{_NOT_CONFIRMED}: the best features may be no better than {baseline}. The "
+        f"{_count_features(chosen_subset.columns)} ({chosen_subset.ranking}) score "
+        f"{_score_text(path, choice.chosen_index)}{baseline_score}. {selection_text}. This does "
+        "not prove that they are useless. Add records, or do not interpret the list."
     )
 
 
-def _comparison(path, selected_index, constant, *, is_proven):
-    """Return the finding on the selected subset against the constant as text."""
-    intervals = path["holdout_interval"]
-    if "none" in (intervals[selected_index], intervals[constant]):
+def _comparison(path, selected_index, constant_index, *, is_proven):
+    """Return a clause that compares the selected subset with the constant."""
+    interval_types = path["holdout_interval"]
+    if "none" in (interval_types[selected_index], interval_types[constant_index]):
         return "no intervals separate them"
     return "shown to be better" if is_proven else "the intervals do not separate them"
 
 
-def _stability_lines(selected, frequencies, subset_size):
-    """Return sentences on the units that half samples choose again."""
-    threshold = STABLE if selected.ranking == "stable" else FREQUENT
-    n_stable = sum(frequencies[unit] >= threshold for unit in selected.units)
-    bound = expected_false_selections(subset_size, threshold, frequencies.size)
+def _stability_lines(selected_subset, frequencies, subset_size):
+    """Return sentences about the selected feature groups that half samples select, too."""
+    is_stable_ranking = selected_subset.ranking == "stable"
+    min_frequency = STABLE_FREQUENCY if is_stable_ranking else _HIGH_FREQUENCY
+    group_indices = selected_subset.group_indices
+    n_stable = sum(frequencies[index] >= min_frequency for index in group_indices)
+    max_false = expected_false_selections(subset_size, min_frequency, frequencies.size)
     return [
-        f"Chosen in the training set: ranking {selected.ranking!r}, {_features(selected.columns)}.",
-        f"Stability: of {_features(selected.units)} {n_stable:,} come back in {threshold:.0%} of "
-        f"half samples that choose {subset_size:,} each. Of features that are chosen no oftener "
-        f"than at random, at most {min(bound, subset_size):.2g} are expected to (Shah and Samworth "
-        "2013).",
+        f"Chosen in the training set: ranking {selected_subset.ranking!r}, "
+        f"{_count_features(selected_subset.columns)}.",
+        f"Stability: of {_count_features(group_indices)} {n_stable:,} come back in "
+        f"{min_frequency:.0%} of half samples that choose {subset_size:,} each. Of features that "
+        f"are chosen no oftener than at random, at most {min(max_false, subset_size):.2g} are "
+        "expected to (Shah and Samworth 2013).",
     ]
 
 
-def _feature_rows(selected, units, frequencies):
+def _feature_rows(selected_subset, feature_groups, frequencies):
     """Return the table of the selected features: name, ranking, frequency in half samples."""
-    chosen = [units.members[unit] for unit in selected.units]
-    fixed = [[column] for column in units.fixed]
+    group_indices = selected_subset.group_indices
+    selected_groups = [feature_groups.members[index] for index in group_indices]
+    fixed_groups = [[column] for column in feature_groups.fixed]
+    ranking_names = [selected_subset.ranking] * len(selected_groups)
+    frequency_texts = [f"{frequencies[index]:.0%}" for index in group_indices]
     return {
-        "feature": [units.label(columns) for columns in (*chosen, *fixed)],
-        "chosen by": [selected.ranking] * len(chosen) + ["fixed"] * len(fixed),
-        "half samples": [f"{frequencies[unit]:.0%}" for unit in selected.units] + [""] * len(fixed),
+        "feature": [feature_groups.label(group) for group in (*selected_groups, *fixed_groups)],
+        "chosen by": ranking_names + ["fixed"] * len(fixed_groups),
+        "half samples": frequency_texts + [""] * len(fixed_groups),
     }
 
 
-def _features(listed):
-    return f"{len(listed):,} feature{'s' * (len(listed) != 1)}"
+def _count_features(features):
+    """Return the number of features with the word in singular or plural."""
+    return f"{len(features):,} feature{'s' * (len(features) != 1)}"

@@ -1,4 +1,4 @@
-"""Feature selection in which the accuracy of every subset is verified."""
+"""Feature selection whose selected subset is verified on a reusable holdout."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from sklearn_bdp._typing import Correlation, RandomState
-from sklearn_bdp.evaluation.candidates import Candidate, Experiment, Verifier, fit_candidate
+from sklearn_bdp.evaluation.candidates import Candidate, SearchSetup, Verifier, fit_candidate
 from sklearn_bdp.evaluation.fit_data import FitData, check_records
 from sklearn_bdp.evaluation.fits import check_dependence, tested_units
 from sklearn_bdp.evaluation.inner_folds import check_folds, inner_folds
 from sklearn_bdp.evaluation.open_holdout import open_holdout
-from sklearn_bdp.evaluation.scoring import Reporting, bounded_metric, certified, clipping_of
+from sklearn_bdp.evaluation.scoring import (
+    FinalReportMixin,
+    bounded_metric,
+    clipping_of_columns,
+    make_certificate,
+)
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._path import (
     clip_errors,
@@ -32,25 +37,25 @@ from sklearn_bdp.feature_selection._path import (
     verify_batch,
     verify_subsets,
 )
-from sklearn_bdp.feature_selection._rankings import Ranking, make_units
+from sklearn_bdp.feature_selection._rankings import Ranking, make_feature_groups
 from sklearn_bdp.feature_selection._report import path_report
 from sklearn_bdp.release.context import CVData
 from sklearn_bdp.utils.sklearn_compat import check_method_params, is_frame, safe_indexing
 from sklearn_bdp.utils.validation import check_integer, check_option, check_real
 
 
-class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase):
-    r"""Feature selector whose chosen features are verified together on a reusable holdout.
+class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelectorBase):
+    r"""Feature selector whose selected features are verified together on a reusable holdout.
 
-    The data are divided into a training set and a holdout. The training set chooses: features are
+    The data are divided into a training set and a holdout. On the training set, features are
     ranked, and the first 1, 2, 3, 4, 6, 8, 11, ... of the ranking are scored by cross-validation,
     with the ranking computed again inside each fold. The subset with the best cross-validated
-    score is selected. The holdout verifies: it is asked for the score of the selected subset, and
-    of a constant prediction to compare it with. All intervals hold together with probability
-    ``confidence_level``, including those of later queries to the same holdout.
+    score is selected. The holdout is then queried for the score of the selected subset, and for
+    that of a constant prediction. With a probability of at least ``confidence_level`` all intervals
+    contain their expected scores, including those of later queries to the same holdout.
 
-    The holdout verifies the joint value of the features, not each feature: a few hundred
-    records can tell 0.79 from 0.5, but not which of two thousand features is useless.
+    The holdout verifies the score of the features together, not of each feature. A few hundred
+    records can distinguish 0.79 from 0.5, but not which of two thousand features is useless.
 
     Parameters
     ----------
@@ -58,29 +63,29 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         A classifier or regressor. Add steps that are fitted before the features are selected
         (scaling, imputation) inside it, as a pipeline.
     n_features_to_select : "auto", "stable", int or float, default="auto"
-        ``"auto"``: the smallest subset within ``tol`` of the best. ``"stable"``: features that come
-        back in 60% of half samples when each half chooses so many that at
-        most one useless feature is expected among them (see the notes). A number or a fraction
-        takes so many features; fixed features count, groups count as one each.
+        ``"auto"``: the smallest subset within ``tol`` of the best. ``"stable"``: features that are
+        selected in 60% of half samples. The number of features that each half sample selects is
+        such that at most one useless feature is expected among them (see the notes). A number or a
+        fraction: so many features, where fixed features count, and a group counts as one.
     ranking : "univariate" or callable, default="univariate"
         Order of the features. ``"univariate"``: analysis of variance for classes, correlation for
-        numbers. Else a score function ``(X, y) -> scores`` as for ``SelectKBest``
+        numbers. Otherwise a score function ``(X, y) -> scores`` as for ``SelectKBest``
         (``mutual_info_classif``, or the coefficients of a model).
     tol : "auto" or float, default="auto"
-        With ``n_features_to_select="auto"``: how far behind the best the cross-validated score of
-        a smaller subset may be, in score units. ``"auto"``: the best subset, by scores that are
-        smoothed along the path.
+        With ``n_features_to_select="auto"``: largest difference between the best cross-validated
+        score and that of a smaller subset which is selected instead, in score units. ``"auto"``:
+        the best subset, by scores that are smoothed along the path.
     on_empty : {"baseline", "keep_best"}, default="baseline"
-        Features to hand on if the selected ones are not distinguished from chance; ``fit`` warns
-        in any case. ``"baseline"``: the fixed features or, without any, the one best feature;
-        ``"keep_best"``: the selected features, and the report labels them.
+        Features that ``transform`` returns if the selected ones are not distinguished from chance;
+        ``fit`` warns in any case. ``"baseline"``: the fixed features or, without any, the one best
+        feature. ``"keep_best"``: the selected features, which the report labels.
     scoring : str, callable or None, default=None
         A metric with a proven bound (see :mod:`sklearn_bdp.metrics`), or any other scorer of
         scikit-learn, whose intervals are approximate. ``None``: the estimator's own score.
     fixed_features : list of int or str, default=None
         Columns that are always selected.
     feature_groups : list of list of (int or str), default=None
-        Columns that enter and leave together; others are on their own.
+        Columns that are selected together. Each other column is selected separately.
     cv : int, splitter or iterable, default=None
         Inner cross-validation on the training set. ``None`` and integers obey the correlation.
     n_jobs : int or None, default=None
@@ -92,7 +97,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
     holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
         A fraction of the records, a :class:`~sklearn_bdp.HoldoutConfig`, a splitter with one
         split, or an existing holdout; the data given to ``fit`` are then all training data.
-        ``None``: all records choose, and nothing is verified.
+        ``None``: features are selected on all records, and nothing is verified.
     correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another; see
         :func:`~sklearn_bdp.correlation.check_correlation`. ``"time"``: records in time order. The
@@ -105,34 +110,34 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
     Attributes
     ----------
     support_ : ndarray of bool, shape (n_features,)
-        Which features were selected.
+        Mask of the selected features.
     n_features_to_select_ : int
-        How many.
+        Number of selected features.
     score_path_ : dict of arrays
         Ready for ``pandas.DataFrame``, one entry per subset: ``ranking`` (its source),
         ``n_features``, ``features`` (columns, as a tuple), ``cv_score``, ``holdout_score``,
         ``holdout_lower``, ``holdout_upper`` (NaN if not verified), ``answered_from``,
         ``selected``; in score units.
     stability_ : ndarray of shape (n_features,)
-        Share of complementary half samples of the training set in which each feature comes back,
-        by the same ranking among as many (50 halves; 6 for a score function of your own). 1 for
+        Proportion of half samples of the training set in which the same ranking selects each
+        feature among as many features (50 half samples; 6 for a score function of your own). 1 for
         fixed features, NaN for the others if only fixed features are selected.
     confirmed_ : bool
         Whether the selected features are distinguished from chance (see the notes).
     score_ : float
-        Their verified score.
+        Verified score of the selected features.
     interval_ : tuple of float
-        Its interval.
+        Confidence interval for its expected score on new records.
     estimator_ : estimator
         The model that the score refers to, fitted on the selected columns of the training set.
         Without a selected feature it predicts a constant.
     holdout_ : ReusableHoldout
-        To be passed on, for instance to a search.
+        To be passed to a search, for instance.
     certificate_ : HoldoutCertificate
-        The guarantee, its probability and its assumptions; its notes end with the
-        verified score of the selection, so that it travels with a fitted pipeline.
+        The guarantee, its probability and its assumptions. Its last note is the verified score of
+        the selected features.
     train_indices_, holdout_indices_ : ndarray of int or None
-        Rows of the data on each side of the split.
+        Rows of the data in the training set and in the holdout.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -143,36 +148,35 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
 
     Notes
     -----
-    To choose features needs no test. Whether they are better than nothing (``confirmed_``) is a
-    judgment of both sides. In the training set the question is whether predictions know anything
-    of the labels: whether those of the best subset are right in each class more often (or rank
-    classes better) than those of the luckiest of so many useless subsets would be, record by record
-    out of fold (level 0.05, by a normal approximation with the correction of [2]_ for folds that
-    share records). The holdout has to score the subset above the
-    constant prediction, too. For numbers, more than ten classes and fixed features the question in
-    the training set is how far the best subset is ahead of the constant. The judgment is not part
-    of the certificate. The intervals are proved: features help for certain (with
-    probability ``confidence_level``) if their interval lies above that of the constant prediction.
-    That nothing helps is never proved. A number of features that was asked for is kept in any case.
+    Whether the features are better than a constant prediction (``confirmed_``) is judged on the
+    training set and on the holdout. On the training set, a test compares the best subset with
+    as many useless subsets. Its statistic is the rate of correct predictions in each class, or the
+    ranking of the classes, out of fold (level 0.05, by a normal approximation with the correction
+    of [2]_ for folds that share records). For regression, more than ten classes and fixed features
+    the statistic is the difference to the score of the constant. In addition, the verified score
+    must be above that of the constant. This judgment is not part of the certificate. The intervals
+    are proved: with a probability of at least ``confidence_level`` the features help if their
+    interval lies above that of the constant prediction. It is never proved that no feature helps.
+    If a number of features is requested, these are kept in any case.
 
-    Half samples say how stable a list is. With ``p`` features, of which each half chooses ``q``, at
-    most :math:`q^2 / ((2\tau - 1) p)` of those that are chosen no oftener than at random are
-    expected to come back in a share :math:`\tau` of the halves [3]_.
+    Half samples show how stable the selection is. With ``p`` features, of which each half sample
+    selects ``q``, at most :math:`q^2 / ((2\tau - 1) p)` of those that are selected no more often
+    than at random are expected to be selected in a proportion :math:`\tau` of half samples [3]_.
 
-    Exactly the verified features are handed on. To choose again from all records after the final
-    report, fit a clone with ``holdout=None`` on all of them. Its choice is not verified.
+    ``transform`` returns exactly the verified features. To select again from all records after the
+    final report, fit a clone with ``holdout=None`` on all of them. Its selection is not verified.
 
-    After features were chosen and a model was tuned on the same training set, its cross-validated
+    After features were selected and a model was tuned on the same training set, its cross-validated
     score is too high. The interval of the holdout is not affected.
 
-    In a pipeline with other steps that learn from a holdout (a filter before, a search after),
-    make one :class:`~sklearn_bdp.ReusableHoldout`, pass it to all of them as ``holdout``, and fit
-    the pipeline on training data only: two holdouts made from the same records know nothing of
-    each other. Columns are matched by name there, so pass data frames and let the pipeline
-    hand them on (``set_output(transform="pandas")``).
+    In a pipeline with other steps that query a holdout (a filter before, a search after), make one
+    :class:`~sklearn_bdp.ReusableHoldout`, pass it to all of them as ``holdout``, and fit the
+    pipeline on training data only. Two holdouts made from the same records do not count the
+    answers of each other. Columns are matched by name there, so pass data frames and let the
+    pipeline keep them (``set_output(transform="pandas")``).
 
-    A run that was interrupted resumes for free with the same data, parameters and ledger:
-    recorded subsets are not fitted for verification again.
+    A run that was interrupted resumes with the same data, parameters and ledger, and recorded
+    answers are free: recorded subsets are not fitted for verification again.
 
     References
     ----------
@@ -190,7 +194,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, 2000)
     >>> X = rng.normal(size=(2000, 12))
-    >>> X[:, :2] += y[:, None]  # two features know something, ten do not
+    >>> X[:, :2] += y[:, None]  # two features are informative, ten are not
     >>> selector = HoldoutFeatureSelector(GaussianNB(), tol=0.02, random_state=0).fit(X, y)
     >>> selector.get_support(indices=True).tolist()
     [0, 1]
@@ -240,7 +244,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         horizon: Any = 1,
         **params: Any,
     ) -> Self:
-        """Select features.
+        """Select features on a training set of the data, and verify them on the holdout.
 
         Parameters
         ----------
@@ -269,50 +273,63 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         Raises
         ------
         ValueError, TypeError
-            For arguments that break a rule; nothing has been asked of the holdout then.
+            For invalid arguments. The holdout was not queried.
         UnboundedMetricError
             For a metric without a bounded sensitivity.
         BudgetExhaustedError
-            When the holdout has spent its budget and ``on_exhausted="raise"``.
+            If the budget of the holdout is exhausted and ``on_exhausted="raise"``.
         """
         self._check_parameters()
         X, y = self._check_data(X, y, X_val, y_val, groups=groups, **params)
         check_records(self.estimator, X, y)
         names = getattr(self, "feature_names_in_", None)
-        units = make_units(self.n_features_in_, names, self.fixed_features, self.feature_groups)
-        target = units.target(self.n_features_to_select) if len(units) else 0
+        feature_groups = make_feature_groups(
+            self.n_features_in_, names, self.fixed_features, self.feature_groups
+        )
+        target = feature_groups.target(self.n_features_to_select) if len(feature_groups) else 0
         if sklearn.get_config()["enable_metadata_routing"]:
             params = dict(process_routing(self, "fit", **params).estimator.fit)
         data = FitData(X, y, X_val, y_val, groups, times=times, horizon=horizon)
-        division = self._divide(self.estimator, data)
-        setting = self._set_up(division, check_method_params(X, params, indices=division.train))
+        holdout_split = self._split(self.estimator, data)
+        setup = self._set_up(
+            holdout_split, check_method_params(X, params, indices=holdout_split.train)
+        )
         verifier = None
         if self.holdout is not None:
             if not hasattr(self, "holdout_"):  # an error about shared rows refers to the split
-                self.train_indices_ = division.train
-                self.holdout_indices_ = division.holdout
+                self.train_indices_ = holdout_split.train
+                self.holdout_indices_ = holdout_split.holdout
             holdout = open_holdout(
-                self, division, metric=setting.metric, fit_params=setting.fit_params
+                self, holdout_split, metric=setup.metric, fit_params=setup.fit_params
             )
-            verifier = Verifier(setting, holdout, n_jobs=self.n_jobs)
-        ranking = Ranking.of(
-            self.ranking, units, setting.X, setting.y, setting.estimator, division.train_groups()
+            verifier = Verifier(setup, holdout, n_jobs=self.n_jobs)
+        ranking = Ranking.from_data(
+            self.ranking,
+            feature_groups,
+            setup.X,
+            setup.y,
+            setup.estimator,
+            holdout_split.train_groups(),
         )
-        dependence_note = self._check_dependence(division, setting, ranking)
-        proposals, metric = score_subsets(setting, ranking, target=target, n_jobs=self.n_jobs)
-        setting = replace(setting, metric=metric)
-        choice = select_subset(proposals, setting, tol=self.tol, target=target)
+        dependence_note = self._check_dependence(holdout_split, setup, ranking)
+        scored_subsets, metric = score_subsets(setup, ranking, target=target, n_jobs=self.n_jobs)
+        setup = replace(setup, metric=metric)
+        choice = select_subset(scored_subsets, setup, tol=self.tol, target=target)
         if verifier is not None:
-            proposals, metric = clip_errors(proposals, choice, setting, division, verifier.holdout)
-            setting = replace(setting, metric=metric)
+            scored_subsets, metric = clip_errors(
+                scored_subsets, choice, setup, holdout_split, verifier.holdout
+            )
+            setup = replace(setup, metric=metric)
             verifier.use_metrics(metric, {})
-        self._select(proposals, choice, division, setting, verifier, ranking, dependence_note)
+        self._select(
+            scored_subsets, choice, holdout_split, setup, verifier, ranking, dependence_note
+        )
         if not (self.confirmed_ or choice.is_size_requested or verifier is None):
             self._warn_unconfirmed()
         return self
 
     def _check_parameters(self):
-        """Raise an error for a parameter without meaning, before the data are read."""
+        """Raise ValueError or TypeError for an invalid parameter, before the data are read."""
         if not callable(self.ranking):
             check_option("ranking", self.ranking, ("univariate",))
         if self.tol != "auto":
@@ -321,56 +338,68 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
             check_integer("verify", self.verify, low=1)
         check_option("on_empty", self.on_empty, ("baseline", "keep_best"))
 
-    def _set_up(self, division, fit_params):
-        """Return the :class:`Experiment`: training records with their folds, and the metric."""
-        metric = bounded_metric(self, self.scoring, division)
-        splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
-        folds = list(splitter.split(division.X, division.y, division.groups))
-        check_folds(division, folds)
-        return Experiment.of(
+    def _set_up(self, holdout_split, fit_params):
+        """Return the :class:`SearchSetup` with the metric and the folds of the training set."""
+        metric = bounded_metric(self, self.scoring, holdout_split)
+        splitter = inner_folds(self.cv, holdout_split, classifier=is_classifier(self.estimator))
+        folds = list(splitter.split(holdout_split.X, holdout_split.y, holdout_split.groups))
+        check_folds(holdout_split, folds)
+        return SearchSetup.from_split(
             self,
-            division,
+            holdout_split,
             metric=metric,
             folds=folds,
             fit_params=fit_params,
-            n_effective=self._training_n_effective(division),
-            tested_units=tested_units(division, folds),
+            n_effective=self._training_n_effective(holdout_split),
+            tested_units=tested_units(holdout_split, folds),
         )
 
-    def _check_dependence(self, division, setting, ranking):
-        """Return an assumption on the declared dependence, or an empty text; warn of others.
+    def _check_dependence(self, holdout_split, setup, ranking):
+        """Return an assumption of the certificate about the dependence of records, or "".
 
-        Wide data are reduced: the best few columns show as well how records depend.
+        Warns if the scores of a model show undeclared dependence. If there are more columns than
+        records, the model is fitted on as many columns with the highest univariate scores.
         """
         n = len(ranking.targets)
         if self.n_features_in_ > n:
-            order = np.argsort(-ranking.univariate([np.arange(n)])[0], kind="stable")
-            setting = replace(setting, X=safe_indexing(setting.X, np.sort(order[:n]), axis=1))
-        dependence_test, _ = check_dependence(division, setting, {}, groups=division.groups)
-        return "" if dependence_test is None else dependence_test.note
+            (univariate_scores,) = ranking.univariate([np.arange(n)])
+            order = np.argsort(-univariate_scores, kind="stable")
+            setup = replace(setup, X=safe_indexing(setup.X, np.sort(order[:n]), axis=1))
+        dependence_report, _ = check_dependence(
+            holdout_split, setup, {}, groups=holdout_split.groups
+        )
+        return "" if dependence_report is None else dependence_report.note
 
-    def _select(self, proposals, choice, division, setting, verifier, ranking, dependence_note):
-        """Verify the chosen subsets; set the selected features, their score and the report."""
-        metric = setting.metric
-        assessments = verify_subsets(verifier, proposals, choice, self.verify)
-        self.confirmed_, is_proven = judge_gain(assessments, choice, verified=verifier is not None)
-        selected_index = choice.chosen
+    def _select(
+        self, scored_subsets, choice, holdout_split, setup, verifier, ranking, dependence_note
+    ):
+        """Verify the chosen subset; set the selected features, their score and the report.
+
+        ``dependence_note``: assumption of the certificate, or "".
+        """
+        metric = setup.metric
+        queries = verify_subsets(verifier, scored_subsets, choice, self.verify)
+        is_verified = verifier is not None
+        self.confirmed_, is_proven = judge_gain(queries, choice, is_verified=is_verified)
+        selected_index = choice.chosen_index
         if not (self.confirmed_ or choice.is_size_requested) and self.on_empty == "baseline":
-            selected_index = choice.baseline
-            verify_batch(verifier, proposals, assessments, [selected_index])
-        self.score_path_ = path_table(proposals, assessments, selected_index, metric)
-        self.score_, *interval = assessments[selected_index].in_units(metric)
-        self.interval_ = tuple(interval)
-        selected = proposals[selected_index]
-        self.support_ = np.isin(np.arange(self.n_features_in_), selected.columns)
-        self.n_features_to_select_ = len(selected.columns)
-        subset_size, frequencies = _selection_frequencies(selected, ranking)
+            selected_index = choice.fallback_index
+            verify_batch(verifier, scored_subsets, queries, [selected_index])
+        self.score_path_ = path_table(scored_subsets, queries, selected_index, metric)
+        selected_query = queries[selected_index]
+        self.score_, lower, upper = selected_query.in_units(metric)
+        self.interval_ = (lower, upper)
+        selected_subset = scored_subsets[selected_index]
+        columns = selected_subset.columns
+        self.support_ = np.isin(np.arange(self.n_features_in_), columns)
+        self.n_features_to_select_ = len(columns)
+        subset_size, frequencies = _selection_frequencies(selected_subset, ranking)
         self.stability_ = np.ones(self.n_features_in_)
-        for members, frequency in zip(ranking.units.members, frequencies, strict=True):
+        for members, frequency in zip(ranking.feature_groups.members, frequencies, strict=True):
             self.stability_[list(members)] = frequency
-        self._summary = path_report(
+        self._summary, self._report = path_report(
             self,
-            proposals,
+            scored_subsets,
             choice,
             selected_index,
             metric,
@@ -379,62 +408,73 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
             frequencies=frequencies,
             subset_size=subset_size,
         )
-        variance = None
+        variance = None  # of the scores of training records in [0, 1]
         if metric.is_mean:
-            variance = min(float(np.nanvar(selected.scores.astype(float))), 0.25)
-        self._training_side = metric, variance
-        self._reported = {}
-        self._has_fit_params = any(value is not None for value in setting.fit_params.values())
-        self._keep_sides(None if verifier is None else verifier.holdout, division)
+            variance = min(float(np.nanvar(selected_subset.scores.astype(float))), 0.25)
+        self._metric_and_variance = metric, variance
+        self._reportable_models = {}
+        self._has_fit_params = any(value is not None for value in setup.fit_params.values())
+        self._set_holdout(None if verifier is None else verifier.holdout, holdout_split)
         if verifier is None:
-            self.estimator_ = fit_candidate(setting, Candidate(columns=selected.columns))
+            self.estimator_ = fit_candidate(setup, Candidate(columns=columns))
             return
-        self.estimator_ = verifier.model(Candidate(columns=selected.columns))
-        self._reported = self._models_to_report(proposals, choice, selected_index, verifier)
-        cv_data = CVData(division.X, division.y, division.train_groups(), setting.folds)
+        self.estimator_ = verifier.model(Candidate(columns=columns))
+        self._reportable_models = self._make_reportable_models(
+            scored_subsets, choice, selected_index, verifier
+        )
+        cv_data = CVData(
+            holdout_split.X, holdout_split.y, holdout_split.train_groups(), setup.folds
+        )
         self.holdout_.update_context(cv_data=cv_data)
         note = (
             f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; verified "
-            f"{metric.name} {self.score_:.3g} [{interval[0]:.3g}, {interval[1]:.3g}]."
+            f"{metric.name} {self.score_:.3g} [{lower:.3g}, {upper:.3g}]."
         )
-        self.certificate_ = certified(
+        self.certificate_ = make_certificate(
             self.holdout_,
-            division,
+            holdout_split,
             metric,
-            assessments[selected_index],
-            of="the selected features",
-            training=float(self.score_path_["cv_score"][selected_index]),
-            clipping=clipping_of(setting, selected.columns),
+            selected_query,
+            model_description="the selected features",
+            cv_score=float(self.score_path_["cv_score"][selected_index]),
+            clipping=clipping_of_columns(setup, columns),
             notes=(note,),
             assumptions=[dependence_note] if dependence_note else [],
         )
 
-    def _models_to_report(self, proposals, choice, selected_index, verifier):
-        """Return columns, model and cross-validated score of each model of a report, by name."""
-        name = f"{type(self.estimator_).__name__} of {self.n_features_to_select_:,} features"
-        index_by_name = {name: selected_index}
-        if choice.constant not in (None, selected_index):
-            index_by_name["fixed"] = choice.constant
-        cv_scores = self.score_path_["cv_score"]
-        return {
-            name: (
-                list(proposals[index].columns),
-                verifier.model(Candidate(columns=proposals[index].columns)),
-                float(cv_scores[index]),
-            )
-            for name, index in index_by_name.items()
-            if proposals[index].columns
-        }
+    def _make_reportable_models(self, scored_subsets, choice, selected_index, verifier):
+        """Return columns, model and cross-validated score of the models of a report, by name.
 
-    def _to_report(self, compare):
-        """Return the models with their scores, the metric and a record's variance."""
-        X = self._closing().X
+        These are the model of the selected features, and that of the fixed features alone with the
+        name "fixed".
+        """
+        selected_name = (
+            f"{type(self.estimator_).__name__} of {self.n_features_to_select_:,} features"
+        )
+        index_by_name = {selected_name: selected_index}
+        if choice.constant_index not in (None, selected_index):
+            index_by_name["fixed"] = choice.constant_index
+        cv_scores = self.score_path_["cv_score"]
+        models = {}
+        for name, index in index_by_name.items():
+            columns = scored_subsets[index].columns
+            if columns:
+                model = verifier.model(Candidate(columns=columns))
+                models[name] = (list(columns), model, float(cv_scores[index]))
+        return models
+
+    def _models_for_report(self, compare):
+        """Return models by name, their cross-validated scores, metric and variance of scores.
+
+        The models take all columns. Models of a data frame select theirs by name.
+        """
+        X = self._holdout_to_close().X
         compares_fixed = isinstance(compare, str) and compare == "fixed"
-        if compares_fixed and "fixed" not in self._reported:
+        if compares_fixed and "fixed" not in self._reportable_models:
             raise ValueError("compare='fixed' needs fixed_features, and selected features besides.")
         models = {}
         cv_scores = []
-        for name, (columns, model, cv_score) in self._reported.items():
+        for name, (columns, model, cv_score) in self._reportable_models.items():
             if name == "fixed" and not compares_fixed:
                 continue
             if hasattr(self, "feature_names_in_") and is_frame(X):
@@ -442,19 +482,24 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
             selection = FunctionTransformer(safe_indexing, kw_args={"indices": columns, "axis": 1})
             models[name] = make_pipeline(selection, model)
             cv_scores.append(cv_score)
-        return models, cv_scores, *self._training_side
+        return models, cv_scores, *self._metric_and_variance
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # It, or a part of it (an imputer in a pipeline).
-        nested = self.estimator.get_params(deep=True).values()
-        parts = [part for part in (self.estimator, *nested) if isinstance(part, BaseEstimator)]
-        tags.input_tags.allow_nan = any(get_tags(part).input_tags.allow_nan for part in parts)
+        # Missing values are allowed if the estimator or a nested one, such as an imputer in a
+        # pipeline, allows them.
+        params = self.estimator.get_params(deep=True).values()
+        estimators = [
+            param for param in (self.estimator, *params) if isinstance(param, BaseEstimator)
+        ]
+        tags.input_tags.allow_nan = any(
+            get_tags(estimator).input_tags.allow_nan for estimator in estimators
+        )
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return how metadata is routed: ``fit`` hands it to the estimator's ``fit``.
+        """Return how metadata is routed: ``fit`` passes it to the estimator's ``fit``.
 
         Returns
         -------
@@ -466,15 +511,16 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         return router.add(estimator=self.estimator, method_mapping=mapping)
 
 
-def _selection_frequencies(selected, ranking):
-    """Return how many units half samples choose, and the proportion that chooses each unit.
+def _selection_frequencies(selected_subset, ranking):
+    """Return how many feature groups a half sample selects, and each group's selection frequency.
 
-    ``selected``: the proposal whose size half samples choose, too; without units, NaN.
+    A half sample selects as many groups as the selected subset has. Without any, the frequencies
+    are NaN.
     """
-    if not selected.units:
-        return 0, np.full(len(ranking.units), np.nan)
+    if not selected_subset.group_indices:
+        return 0, np.full(len(ranking.feature_groups), np.nan)
     n = len(ranking.targets)
-    subset_size = len(selected.units)
-    if selected.ranking == "stable":
+    subset_size = len(selected_subset.group_indices)
+    if selected_subset.ranking == "stable":
         subset_size = ranking.stable_size(n)
-    return subset_size, ranking.shares(np.arange(n), subset_size)
+    return subset_size, ranking.selection_frequencies(np.arange(n), subset_size)

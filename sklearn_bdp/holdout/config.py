@@ -1,4 +1,4 @@
-"""Parameters of a holdout: the only list of them, their checks, and their documentation."""
+"""Parameters of a holdout: their defaults, checks and documentation."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from sklearn_bdp.utils.validation import (
 )
 
 ON_EXHAUSTED = ("raise", "nan", "cv")
-_LARGEST_COUNT = 2**53  # integers up to here are exact in floating point
-_LONGEST_TIMEOUT = 1e6  # seconds
+_MAX_COUNT = 2**53  # integers up to here are exact in floating point
+_MAX_TIMEOUT = 1e6  # seconds
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -44,20 +44,22 @@ class ExpertSettings:
         Number of queries that ``calibration="zhao2017"`` is calibrated to. No other calibration
         needs it.
     threshold : float or "auto", default="auto"
-        Deviation from which a query is corrected by the holdout. If "auto", it is chosen for each
-        query from public quantities. The leader of a batch by prediction is then compared at a
-        fine threshold (``spending`` sets how fine), the others at a coarse one,
+        Deviation of the holdout score from the prediction, in units of [0, 1], from which a query
+        is corrected. If "auto", it is chosen for each query from public quantities. The query of a
+        batch with the highest prediction is then compared at a fine threshold, which depends on
+        ``spending``. The others are compared at a coarse one,
         :math:`c \sqrt{\tilde v(1-\tilde v)(1/n_\mathrm{eff} + 1/n_D)}`. Here :math:`\tilde v` is
-        the prediction, drawn slightly towards 1/2, and :math:`n_D` is ``n_train``
+        the prediction, shrunken slightly towards 1/2, and :math:`n_D` is ``n_train``
         (``spending="final"``: :math:`c = 6.5`; ``"even"``: :math:`\min(1.5 + 0.9 \ln m, 5.5)` for
-        ``m`` queries). The candidate that then leads is compared again, finely. With a ``budget``,
-        a numeric ``epsilon`` or a ``resolution``, every query is compared once, in order.
+        ``m`` queries). The candidate that has the highest score then is compared again at the fine
+        threshold. With a ``budget``, a numeric ``epsilon`` or a ``resolution``, every query is
+        compared once, in order.
     resolution : float or "auto", default="auto"
-        Grid step of released scores, at least 1e-6. If "auto", corrected scores are released in
-        cells around each prediction, as wide as the query's fine threshold on either side. If
-        every query is compared once, the step is a fraction of the Hoeffding half-width
-        :math:`\sqrt{\ln(2/\beta)/(2 n_\mathrm{eff})}` of one fixed query, with :math:`\beta` equal
-        to ``1 - confidence_level``.
+        Grid step of released scores in units of [0, 1], at least 1e-6. If "auto", corrected scores
+        are rounded to cells, intervals around the prediction whose half-width is the fine
+        threshold of the query. If every query is compared once, the step is a fraction of the
+        Hoeffding half-width :math:`\sqrt{\ln(2/\beta)/(2 n_\mathrm{eff})}` of one fixed query, with
+        :math:`\beta` equal to ``1 - confidence_level``.
     ledger_timeout : float, default=60.0
         Longest wait for other threads and processes, in seconds.
 
@@ -82,17 +84,17 @@ class ExpertSettings:
         self.validated()
 
     def validated(self) -> dict[str, Any]:
-        """Return the settings that a ledger keeps, as plain numbers, or raise an error.
+        """Return the settings that the header of a ledger contains, after checking them.
 
         Returns
         -------
         dict
-            Values by name.
+            Numbers, None or "auto" by name.
         """
-        check_real("ledger_timeout", self.ledger_timeout, low=0.0, high=_LONGEST_TIMEOUT)
+        check_real("ledger_timeout", self.ledger_timeout, low=0.0, high=_MAX_TIMEOUT)
         n_queries = self.n_queries
         if n_queries is not None:
-            n_queries = check_integer("n_queries", n_queries, low=1, high=_LARGEST_COUNT)
+            n_queries = check_integer("n_queries", n_queries, low=1, high=_MAX_COUNT)
         return {
             "n_queries": n_queries,
             "threshold": _number_or_auto("threshold", self.threshold, low=1e-9, high=1.0),
@@ -116,38 +118,38 @@ class HoldoutConfig:
         Fraction of the records to hold out, or a splitter with exactly one split. Ignored if
         ``X_val`` is passed to ``fit``.
     confidence_level : float, default=0.95
-        Minimum probability that all intervals are correct together.
+        Minimum probability that all intervals contain their expected scores at the same time.
     spending : {"final", "even"}, default="final"
-        How the failure probability is spent. ``"final"`` reserves 90% of it for the final report,
-        and interim intervals are wide (O'Brien-Fleming boundaries in sequential trials).
-        ``"even"`` gives narrower interim intervals and a wider final report (Pocock).
+        Division of the failure probability ``1 - confidence_level`` between intervals. ``"final"``
+        reserves 90% of it for the final report, and interim intervals are wide (O'Brien-Fleming
+        boundaries in sequential trials). ``"even"`` gives narrower interim intervals and a wider
+        final report (Pocock).
     epsilon : float or "auto", default="auto"
-        Level of Bayesian differential privacy (nats) for the whole life of the holdout. If
-        "auto", as much noise is added as widens intervals by at most 10%, and the level reached
-        is reported.
+        Level of Bayesian differential privacy for all answers of the holdout, in nats. If "auto",
+        the noise widens intervals by at most 10%, and the resulting level is reported.
     calibration : {"tight", "zhao2017"}, default="tight"
-        Noise calibration. ``"zhao2017"`` runs Theorem 2 of Zhao 2017 to the letter. It needs
+        Noise calibration. ``"zhao2017"`` runs Theorem 2 of Zhao 2017 as published. It needs
         ``budget`` and ``expert=ExpertSettings(n_queries=...)``.
     budget : int or None, default=None
         Maximum number of corrected answers. If None, there is no maximum, or 10 with a numeric
         ``epsilon``.
     on_exhausted : {"raise", "nan", "cv"}, default="raise"
-        Result of queries after the budget is used up: an error, NaN, or the cross-validated score
+        Result of queries after the budget is exhausted: an error, NaN, or the cross-validated score
         without a guarantee.
     ledger : str, Path or None, default=None
         SQLite file that records every answer and is shared by all processes of a machine, or the
         URL ``"postgresql://user@host/database?holdout=name"`` for several machines. It is created
         if it does not exist. If None, answers are recorded in the memory of this process.
     allow_shared_rows : bool, default=False
-        Whether more training records may equal holdout records than chance explains, as in a
-        population with equal records. The certificate reports it once it happens. By default such
+        Whether more training records may equal holdout records than chance explains, as in data
+        with many equal records. If that happens, the certificate reports it. By default such
         training records are rejected.
     expert : ExpertSettings or None, default=None
         Rarely used settings: threshold, resolution, waiting time.
 
     See Also
     --------
-    ReusableHoldoutSearchCV : Takes it as ``holdout``.
+    ReusableHoldoutSearchCV : Accepts a configuration as ``holdout``.
     ReusableHoldout : A holdout that you split off yourself.
 
     Examples
@@ -186,22 +188,22 @@ class HoldoutConfig:
         self.validated()
         check_option("on_exhausted", self.on_exhausted, ON_EXHAUSTED)
         checked_ledger = check_ledger(self.ledger)
-        if isinstance(checked_ledger, LedgerURL):  # does not show the password
+        if isinstance(checked_ledger, LedgerURL):  # its text does not contain the password
             object.__setattr__(self, "ledger", checked_ledger)
         check_boolean("allow_shared_rows", self.allow_shared_rows)
 
     def validated(self) -> dict[str, Any]:
-        """Return the parameters that a ledger keeps, as plain values, or raise an error.
+        """Return the parameters that the header of a ledger contains, after checking them.
 
         Returns
         -------
         dict
-            Values by name.
+            Numbers, texts or None by name.
         """
         check_option("calibration", self.calibration, ("tight", "zhao2017"))
         budget = self.budget
         if budget is not None:
-            budget = check_integer("budget", budget, low=1, high=_LARGEST_COUNT)
+            budget = check_integer("budget", budget, low=1, high=_MAX_COUNT)
         parameters = {
             "calibration": self.calibration,
             "epsilon": _number_or_auto("epsilon", self.epsilon, low=0.0, closed="right"),
@@ -231,27 +233,28 @@ class HoldoutConfig:
         return (self.expert or ExpertSettings()).ledger_timeout
 
     def proof_needed_for(self, dependence: CorrelationModel, n: int) -> str:
-        """Return the setting under which every metric needs a proven bound.
+        """Return the setting that requires a proven bound for every metric, as text.
 
         Parameters
         ----------
         dependence : CorrelationModel
-            How the holdout records are correlated.
+            Correlation of the holdout records.
         n : int
             Number of holdout records.
 
         Returns
         -------
         str
-            As a message shows it; empty if approximate intervals are admitted.
+            Text for messages, such as ``"epsilon=1.0"``; empty if approximate intervals are
+            admitted.
         """
         if self.calibration != "tight":
             return f"calibration={self.calibration!r}"
         if self.epsilon != "auto":
             return f"epsilon={self.epsilon!r}"
-        # Nodes given all others are independent and need not be alike, which widens approximate
-        # intervals at most (theory G31); components of several nodes were not simulated.
-        # Dates given their past choose candidates without an interval.
+        # Given all other nodes, nodes are independent. They may have different distributions,
+        # which can only widen approximate intervals (theory G31). Components of several nodes
+        # were not simulated. For dates, such metrics rank candidates without an interval.
         scheme = dependence.sampling_scheme(n)
         are_nodes = scheme.is_conditional and scheme.has_independent_records
         if not (are_nodes or scheme.exchangeable or scheme.calendar is not None):
@@ -259,14 +262,14 @@ class HoldoutConfig:
         return ""
 
     def __repr__(self) -> str:
-        changed = [
+        changed_fields = [
             f"{field.name}={getattr(self, field.name)!r}"
             for field in dataclasses.fields(self)[1:]
             if getattr(self, field.name) != field.default
         ]
-        return f"HoldoutConfig({', '.join([repr(self.test_size), *changed])})"
+        return f"HoldoutConfig({', '.join([repr(self.test_size), *changed_fields])})"
 
-    # A search clones and sets parameters of a configuration like those of a nested estimator.
+    # Searches clone a configuration and set its parameters, as those of a nested estimator.
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the fields by name.
@@ -314,14 +317,15 @@ HoldoutConfig.__init__ = strip_traceback_frames(HoldoutConfig.__init__)  # type:
 
 
 def is_splitter(value: Any) -> bool:
-    """Return whether a value splits records like scikit-learn's splitters."""
+    """Return whether a value has the methods of scikit-learn's splitters."""
     return hasattr(value, "split") and hasattr(value, "get_n_splits")
 
 
 def check_ledger(ledger: Any) -> Any:
-    """Return a ledger's backend, URL or absolute path, or None for a ledger in memory.
+    """Return the Backend, LedgerURL or absolute path of a ledger; None for a ledger in memory.
 
-    The path is absolute because other processes may have other working directories.
+    The path is absolute because other processes may have other working directories. Raises
+    TypeError, ValueError or LedgerUnavailableError for an invalid location.
     """
     if ledger is None or isinstance(ledger, Backend):
         return ledger
@@ -339,7 +343,7 @@ def check_ledger(ledger: Any) -> Any:
             "this process, or pass the path of a file."
         )
     path = Path(ledger).expanduser().absolute()
-    if os.path.isdir(path):  # unlike Path.is_dir, also true if this user may not enter it
+    if os.path.isdir(path):  # unlike Path.is_dir, also true if this user may not read the folder
         raise LedgerUnavailableError(
             f"ledger {path} cannot be created: it is a folder. Name a file in it."
         )
@@ -347,7 +351,7 @@ def check_ledger(ledger: Any) -> Any:
 
 
 def document_config_parameters(function: Decorated) -> Decorated:
-    """Complete the docstring and the signature of a function that takes ``**parameters``.
+    """Return a function or class with ``**parameters``, after completing docstring and signature.
 
     The line ``{config_parameters}`` of the docstring is replaced by the documentation of every
     field of :class:`HoldoutConfig` except ``test_size``, and the signature names these fields.
@@ -375,12 +379,16 @@ def document_config_parameters(function: Decorated) -> Decorated:
 
 
 def _parameter_section(docstring):
-    """Return the documentation of all parameters but the first in a numpydoc docstring."""
+    """Return the documentation of all parameters but the first in a numpydoc docstring.
+
+    The lines are indented by four spaces.
+    """
     lines = inspect.cleandoc(docstring).splitlines()
     start = lines.index("Parameters") + 2
     end = lines.index("See Also")
-    names = [i for i in range(start, end) if lines[i] and not lines[i].startswith(" ")]
-    section = "\n".join(lines[names[1] : end]).rstrip()
+    # Lines with the name of a parameter are not indented.
+    name_lines = [i for i in range(start, end) if lines[i] and not lines[i].startswith(" ")]
+    section = "\n".join(lines[name_lines[1] : end]).rstrip()
     return "".join(f"    {line}\n" if line else "\n" for line in section.splitlines())
 
 

@@ -1,4 +1,4 @@
-"""The reusable holdout: data, mechanism, ledger and certificate in one object."""
+"""Reusable holdout: data, mechanism, ledger and certificate in one object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sklearn_bdp.diagnostics.overlap import TrainingData, targets_digest
 from sklearn_bdp.diagnostics.tables import check_time_sorted
 from sklearn_bdp.exceptions import LedgerError, ProcessBoundaryError, UnboundedMetricError
 from sklearn_bdp.holdout.config import HoldoutConfig, check_ledger, document_config_parameters
-from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.ledger.records import AnswerRecord, History, HoldoutAnswers
 from sklearn_bdp.metrics.approximate import OF_DATES, ApproximateMetric
 from sklearn_bdp.metrics.base import as_labels
@@ -70,10 +70,10 @@ if TYPE_CHECKING:
 class ReusableHoldout:
     r"""Holdout set with valid intervals for adaptively chosen queries.
 
-    Every query compares a training value with the mean of per-record scores on the
-    holdout. Thresholdout answers it; the answer is recorded in a ledger, and only then released,
-    with an interval for its expectation. With probability at least ``confidence_level``
-    the intervals of *all* answers are correct together, however the queries were chosen.
+    A query compares a cross-validated score with the mean of per-record scores on the holdout.
+    Thresholdout answers it. The answer is first recorded in a ledger and then released, with an
+    interval for the expected score. With probability at least ``confidence_level`` the intervals
+    of *all* answers contain their expected scores, also if queries were chosen by earlier answers.
 
     Parameters
     ----------
@@ -82,18 +82,18 @@ class ReusableHoldout:
     y : array-like of shape (n,) or (n, n_outputs)
         Targets.
     correlation : object, default=None
-        How the holdout records are correlated, anything
-        :func:`~sklearn_bdp.correlation.check_correlation` takes. ``None``: independent.
+        Correlation of the holdout records, as for
+        :func:`~sklearn_bdp.correlation.check_correlation`. ``None``: independent.
     random_state : int or None, default=None
         ``None``: cryptographic randomness. Use an int only in tests: anyone with the seed can
         subtract the noise, and the certificate reports it.
     gap : int, pair of int or None, default=None
-        Records dropped between the training data and this holdout (before it, after it) if both
-        were cut from one sequence. ``None``: not cut from the same sequence.
+        Number of records dropped between the training data and this holdout (before it, after it)
+        if both were cut from one sequence. ``None``: not cut from the same sequence.
     notes : dict or None, default=None
-        Facts that a new ledger starts with, names and JSON content (for instance how the data
-        were split); :meth:`notes` and :func:`sklearn_bdp.ledger.read_notes` find them again. An
-        existing ledger keeps its own.
+        Notes of a new ledger: JSON contents by name, for instance how the data were split.
+        :meth:`notes` and :func:`sklearn_bdp.ledger.read_notes` return them. An existing ledger
+        keeps its notes.
     {config_parameters}
 
     Attributes
@@ -105,24 +105,24 @@ class ReusableHoldout:
     dependence : CorrelationModel
         The declared correlation.
     config : HoldoutConfig
-        All settings, as given.
-    ledger : Path or None
-        The file.
+        All settings.
+    ledger : Path, LedgerURL, Backend or None
+        Location of the ledger. ``None``: the memory of this process.
     confidence_level : float
     on_exhausted : str
     allow_shared_rows : bool
-        As given.
+        As in ``config``.
     information_spent : float
-        Nats that the answers so far have revealed.
+        Information that the answers so far have revealed, in nats.
     next_code_length : float
         Code length of the next query in nats: the information spent and the weight of its batch.
     remaining_budget : int or None
-        Corrected answers left.
+        Number of corrected answers left; ``None`` without a budget.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument breaks its rule.
+        If an argument is invalid.
     LedgerError
         One of its subclasses, if the ledger cannot be used or belongs to another holdout.
 
@@ -134,21 +134,21 @@ class ReusableHoldout:
 
     Notes
     -----
-    A batch is checked, decided, recorded and only then released. An error before the recording
-    leaves everything as it was; an interruption after it leaves the answers in the ledger, where
-    the same keys find them for free.
+    A batch is checked, decided, recorded and then released. An error before it is recorded leaves
+    the holdout unchanged. After an interruption the recorded answers are in the ledger, and
+    queries with the same keys are free.
 
-    When the budget runs out inside a batch, the queries before that point are answered,
-    recorded, listed by :meth:`history` and free to ask again by key. For the rest, and for
-    all later queries, ``"raise"`` raises :class:`~sklearn_bdp.exceptions.BudgetExhaustedError`
-    (when nothing new could be answered: before anything is recorded); ``"nan"`` gives NaN for the
-    value and the interval; ``"cv"`` gives the cross-validated score with the interval
-    [0, 1], without any guarantee. These queries are not ``answered``, cost
-    nothing and are not recorded. Only new records add budget.
+    If the budget is exhausted inside a batch, the queries before that point are answered and
+    recorded, and are free by key. For the other queries, and for all later ones, ``"raise"``
+    raises :class:`~sklearn_bdp.exceptions.BudgetExhaustedError` (before anything is recorded if no
+    query can be answered), ``"nan"`` returns NaN for the value and the interval, and ``"cv"``
+    returns the cross-validated score with the interval [0, 1], without any guarantee. These
+    queries are not ``answered``, spend no information and are not recorded. Only new records add
+    budget.
 
-    A copy, deep copy or clone is the same object, in this process also an unpickled one. In another
-    process a holdout with a ledger reopens its file, and one without raises
-    :class:`~sklearn_bdp.exceptions.ProcessBoundaryError` when asked.
+    A copy, deep copy or clone is the same object; in this process, so is an unpickled one. In
+    another process a holdout with a ledger opens its file, and one without a ledger raises
+    :class:`~sklearn_bdp.exceptions.ProcessBoundaryError` when it is queried.
 
     References
     ----------
@@ -184,12 +184,12 @@ class ReusableHoldout:
         notes: dict[str, Any] | None = None,
         **parameters: Any,
     ) -> None:
-        names = [field.name for field in dataclasses.fields(HoldoutConfig)[1:]]
-        unknown_names = sorted(parameters.keys() - set(names))
+        config_names = [field.name for field in dataclasses.fields(HoldoutConfig)[1:]]
+        unknown_names = sorted(parameters.keys() - set(config_names))
         if unknown_names:
             raise TypeError(
                 f"{unknown_names[0]!r} is not a parameter of ReusableHoldout. Its parameters are "
-                f"X, y, correlation, random_state, gap, notes, {', '.join(names)}."
+                f"X, y, correlation, random_state, gap, notes, {', '.join(config_names)}."
             )
         config = HoldoutConfig(**parameters)
         self._open(config, X, y, correlation, gap, random_state, notes)
@@ -199,16 +199,16 @@ class ReusableHoldout:
     def from_targets(
         cls, y: ArrayLike, *, training_targets: ArrayLike | None = None, **parameters: Any
     ) -> ReusableHoldout:
-        """Return a holdout without features, which is asked by predictions.
+        """Return a holdout without features, which is queried with predictions.
 
         Parameters
         ----------
         y : array-like of shape (n,)
             Targets of the holdout records.
         training_targets : array-like, default=None
-            Targets that are public anyway, as those of the training set. They give the classes,
-            in the order of columns of probabilities, and the range of errors of a regression.
-            ``None``: predictions from 0 to 1 of whole-number targets are of the classes 0 and 1.
+            Public targets, such as those of the training set. They determine the classes, in the
+            order of columns of probabilities, and the range of errors of a regression. ``None``:
+            if predictions are between 0 and 1 and targets are integers, the classes are 0 and 1.
         **parameters : object
             As for :class:`~sklearn_bdp.ReusableHoldout`.
 
@@ -228,10 +228,12 @@ class ReusableHoldout:
         """
         holdout = cls(np.empty((np.shape(y)[0], 0)), y, **parameters)
         if training_targets is not None:
-            public = np.asarray(training_targets)
-            if public.dtype.kind in "iu" and type_of_target(holdout.y) == "continuous":
-                public = public.astype(float)  # a range, not two classes
-            holdout.update_context(dry_run_sample=(np.empty((len(public), 0)), public))
+            public_targets = np.asarray(training_targets)
+            are_integers = public_targets.dtype.kind in "iu"
+            if are_integers and type_of_target(holdout.y) == "continuous":
+                public_targets = public_targets.astype(float)  # a range, not two classes
+            X_without_columns = np.empty((len(public_targets), 0))
+            holdout.update_context(dry_run_sample=(X_without_columns, public_targets))
         return holdout
 
     @classmethod
@@ -252,11 +254,11 @@ class ReusableHoldout:
         Parameters
         ----------
         config : HoldoutConfig
-            Checked when it was made; ``test_size`` has no meaning here.
+            Settings of the holdout; ``test_size`` is ignored.
         X, y, correlation, gap, random_state, notes : object
             As for the class.
         context : HoldoutContext or None, default=None
-            Public records that accompany the holdout.
+            Public records of the search or selector that creates the holdout.
 
         Returns
         -------
@@ -268,14 +270,15 @@ class ReusableHoldout:
         return holdout
 
     def _open(self, config, X, y, correlation, gap, random_state, notes, context=None):
-        """Check the records, compute the settings, and open the ledger."""
+        """Set the attributes: check the records, calibrate the noise and open the ledger."""
         self.config = config
         self.ledger = check_ledger(config.ledger)
         self.confidence_level: float = config.confidence_level
         self.on_exhausted: str = config.on_exhausted
         self.allow_shared_rows: bool = bool(config.allow_shared_rows)
-        seed = random_state
-        seed = None if seed is None else check_integer("random_state", seed, low=0)
+        noise_seed = None
+        if random_state is not None:
+            noise_seed = check_integer("random_state", random_state, low=0)
         X = as_frame(X)
         y = as_frame(y)
         self.n = check_data(X, y)
@@ -300,14 +303,14 @@ class ReusableHoldout:
         }
         notes = dict(notes or {})
         if config.allow_shared_rows:
-            notes[Fact.SHARED_ROWS] = True
-        target_digests = {notes.get(Fact.TARGETS), targets_digest(self.X, self.y)} - {None}
+            notes[SystemNote.SHARED_ROWS] = True
+        target_digests = {notes.get(SystemNote.TARGETS), targets_digest(self.X, self.y)} - {None}
         holdout_data = TrainingData(((self.X, self.y),))
         self.account = HoldoutAccountant(
             self.ledger,
             header,
             dependence=self.dependence,
-            seed=seed,
+            seed=noise_seed,
             timeout=config.ledger_timeout,
             both_parts_given=self._context.both_parts_given,
             older_data=lambda: data_digest(self.X, self.y),
@@ -330,11 +333,11 @@ class ReusableHoldout:
 
     @property
     def context(self) -> HoldoutContext:
-        """Public records that accompany the holdout in this process."""
+        """Public records of the searches that used the holdout in this process."""
         return self._context
 
     def update_context(self, **changes: Any) -> None:
-        """Replace fields of :attr:`context`, as when another search uses the holdout.
+        """Replace fields of :attr:`context`, for instance if another search uses the holdout.
 
         Parameters
         ----------
@@ -360,37 +363,38 @@ class ReusableHoldout:
 
         Parameters
         ----------
-        cv_scores : array-like of shape (m,)
-            Training-side values, in [0, 1]: any numbers computed without the holdout, ideally
-            the best guess of the score.
-        per_record_scores : array-like of shape (m, n)
+        cv_scores : array-like of shape (n_queries,)
+            Predictions of the scores, in [0, 1]: numbers computed without the holdout, such as
+            cross-validated scores.
+        per_record_scores : array-like of shape (n_queries, n)
             Score of each query on each holdout record, in [0, 1].
-        n_train : float or array-like of shape (m,), default=None
-            Records behind each training value; by default as many as the holdout has.
+        n_train : float or array-like of shape (n_queries,), default=None
+            Number of training records behind each cross-validated score; by default that of the
+            holdout.
         keys : list of (str or None), default=None
-            Identifiers of queries. A repeated query with the same key gets the recorded answer and
-            costs nothing.
-        relaxed_to : float or array-like of shape (m,), default=None
-            Least threshold of each query if ``threshold="auto"``. A candidate that is far
-            behind needs no answer more precise than about two thirds of its distance from the
-            leader, and a relaxed interval saves budget. Public, like all that sets a threshold.
-        training_variance : float or array-like of shape (m,), default=None
-            Variance of a record's score on the training set, in squared units of [0, 1], at most
-            1/4; NaN: unknown. Scores other than 0 and 1 often vary far less than the worst case
-            (errors of a regression); if records are independent, the holdout is then asked how
-            much the leader's scores vary, and its interval is that much narrower (theory G15).
+            Identifiers of queries. A repeated query with the same key gets the recorded answer,
+            which is free.
+        relaxed_to : float or array-like of shape (n_queries,), default=None
+            Smallest threshold of each query if ``threshold="auto"``, in units of [0, 1]. It must
+            be computed without the holdout. For a candidate far behind the best one, a precision of
+            about two thirds of its distance suffices, and a relaxed interval saves budget.
+        training_variance : float or array-like of shape (n_queries,), default=None
+            Variance of the scores of training records, in squared units of [0, 1], at most 1/4;
+            NaN: unknown. Scores other than 0 and 1, such as errors of a regression, often vary far
+            less than the worst case. If records are independent, the holdout is then queried for
+            the variance of the best candidate's scores, and its interval is narrower (theory G15).
 
         Returns
         -------
         HoldoutAnswers
-            Arrays ``values, lower, upper, corrected, answered`` of shape (m,).
+            Arrays ``values, lower, upper, corrected, answered`` of shape (n_queries,).
 
         Raises
         ------
         TypeError, ValueError
-            If an input breaks its rule; nothing is spent.
+            If an argument is invalid; no information is spent.
         BudgetExhaustedError
-            If the budget is used up and ``on_exhausted="raise"``.
+            If the budget is exhausted and ``on_exhausted="raise"``.
         ProcessBoundaryError
             If another process queries a holdout without a ledger.
         LedgerError
@@ -424,37 +428,37 @@ class ReusableHoldout:
         ranks: ArrayLike | None = None,
         about: Sequence[tuple[Any, ...]] | None = None,
     ) -> HoldoutAnswers:
-        """Answer one batch of queries given as evaluations by a bounded metric.
+        """Answer one batch of queries from evaluations of models by bounded metrics.
 
         Parameters
         ----------
-        cv_scores : array-like of shape (m,)
-            Training-side values, in [0, 1].
+        cv_scores : array-like of shape (n_queries,)
+            Cross-validated scores, in [0, 1].
         evaluations : sequence of Evaluation
-            From ``BoundedMetric.evaluate`` on this holdout. Metrics that are not means over records
-            are admitted for independent records or groups.
+            Results of ``BoundedMetric.evaluate`` on this holdout. Metrics that are not means over
+            records are admitted for independent records or groups.
         n_train, keys, relaxed_to : object
             As for :meth:`answer`.
-        secondary : array-like of bool, shape (m,), default=None
-            Queries that decide nothing, as further metrics of the same models: they come after
-            the others and are asked coarsely, so that those keep their narrow intervals.
+        secondary : array-like of bool, shape (n_queries,), default=None
+            Queries that do not select a model, such as other metrics of the same models. They come
+            after the others and get coarse answers, so that the others keep narrow intervals.
         training_variance : object
             As for :meth:`answer`.
-        training_kurtosis : float or array-like of shape (m,), default=None
-            Kurtosis of the same scores, 3 for normal ones; NaN: unknown. The variance of scores
-            with a large kurtosis is allowed to be larger on the holdout.
-        fixed_half_widths : array-like of shape (m,), default=None
-            For queries that have nothing in common, as associations of attributes: each is asked
-            once and by itself, with a cell of this half-width around its training value.
-            The answer to one query then moves no other answer. Under a fixed threshold that
-            threshold is used.
-        ranks : array-like of shape (m,), default=None
+        training_kurtosis : float or array-like of shape (n_queries,), default=None
+            Kurtosis of the scores of training records, 3 for a normal distribution; NaN: unknown.
+            The variance of scores with a large kurtosis may be larger on the holdout.
+        fixed_half_widths : array-like of shape (n_queries,), default=None
+            For unrelated queries, such as associations of attributes: each is compared once, with a
+            cell of this half-width around its cross-validated score, in units of [0, 1]. The answer
+            to one query then has no effect on the other answers. If ``threshold`` is a number, it
+            is used instead.
+        ranks : array-like of shape (n_queries,), default=None
             Public ranks by which the caller selects one of the queries, the best one first, unless
             the holdout corrects another one to a higher value. The interval of the selected query
             is narrow. If None, the caller selects the highest released value.
         about : sequence of tuple, default=None
-            The metric of each query, the model in words, and the submitter, if any. The
-            ledger then names them, and :meth:`history` is in units of the metrics.
+            For each query: its metric, a description of the model, and the submitter, if any. The
+            ledger records them, and :meth:`history` is in score units of the metrics.
 
         Returns
         -------
@@ -490,78 +494,78 @@ class ReusableHoldout:
         training_variance: float | None = None,
         key: str | None = None,
     ) -> AnswerRecord:
-        """Answer how well a fitted estimator does on the holdout.
+        """Return the verified score of a fitted estimator.
 
         Parameters
         ----------
         estimator : estimator
             Fitted without the holdout.
         cv_score : float, default=None
-            Its training value, for instance its cross-validated score, in the units of ``scoring``.
-            ``None``: the score of out-of-fold predictions of ``training``.
+            Cross-validated score of the estimator, in the units of ``scoring``. ``None``: the score
+            of out-of-fold predictions of ``training``.
         scoring : str, BoundedMetric, scorer or None, default=None
             A metric. ``None``: the estimator's own score. A regression error has a proven interval
-            with declared bounds, ``get_metric("neg_mean_absolute_error", bounds=(low, high))``:
-            taken from the holdout's own targets they would give them away.
+            if its bounds are declared, ``get_metric("neg_mean_absolute_error", bounds=(low,
+            high))``. Bounds from the holdout targets would reveal these.
         training : tuple (X, y) or (X, y, groups), default=None
             Records that the estimator was fitted on. A metric without a proven bound needs them:
-            clones of the estimator are cross-validated on them, in five folds, and the spread of
-            their predictions gives the interval. ``None``: those of the latest search on this
-            holdout, if there was one in this process.
+            clones of the estimator are cross-validated on them, in five folds, and the variation
+            of their predictions determines the interval. ``None``: those of the latest search on
+            this holdout, if there was one in this process.
         n_train : float, default=None
-            Records behind ``cv_score``; by default those of ``training``, else as many as the
-            holdout has.
+            Number of training records behind ``cv_score``; by default those of ``training``, or
+            that of the holdout.
         training_variance : float, default=None
-            Variance of a record's cross-validated score, in squared units of [0, 1]; see
-            :meth:`answer`.
+            Variance of the cross-validated scores of training records, in squared units of [0, 1];
+            see :meth:`answer`.
         key : str or None, default=None
-            Query key. Without one, submitting the same model again spends information again.
+            Query key. Without one, another query of the same model spends information again.
 
         Returns
         -------
         AnswerRecord
-            Released score and interval, in the units of ``scoring``; ``float()`` gives the score.
+            Verified score and interval, in the units of ``scoring``; ``float()`` returns the score.
 
         Raises
         ------
         UnboundedMetricError
-            If no guarantee covers the metric; nothing is spent.
+            If no guarantee covers the metric; no information is spent.
         SharedRecordsError
-            If the model keeps holdout records among those it was fitted on (:meth:`check_model`),
-            or if ``training`` holds such records.
+            If the model contains holdout records among those it was fitted on
+            (:meth:`check_model`), or if ``training`` contains holdout records.
         Exception
-            Whatever :meth:`answer` raises.
+            Errors of :meth:`answer`.
         """
         self.account.check_process()
         check_fitted(estimator, self.X)
-        records = self._training_records(training)
-        # Bounds and classes never come from the holdout's own targets: they would be disclosed.
-        metric = self._scored_metric(
-            scoring, estimator, training_targets=None if records is None else records.y
-        )
+        cv_data = self._training_data(training)
+        # Bounds and classes never come from holdout targets, which they would reveal.
+        training_targets = None if cv_data is None else cv_data.y
+        metric = self._make_metric(scoring, estimator, training_targets=training_targets)
         reference = None
         if isinstance(metric, ApproximateMetric):
-            metric, reference = self._cross_validated(metric, estimator, records)
-            expected = self._expected_score(metric, cv_score, reference.score)
+            metric, reference = self._cross_validated_reference(metric, estimator, cv_data)
+            unit_cv_score = self._unit_cv_score(metric, cv_score, reference.score)
         elif cv_score is None:
             raise TypeError(
                 f"cv_score is missing: pass the cross-validated {metric.name} of the model. The "
                 "holdout was not queried."
             )
         else:
-            expected = check_cv_score(metric, cv_score)
+            unit_cv_score = check_cv_score(metric, cv_score)
         if training is not None:
-            self.check_training_rows(*training[:2])
-            n_train = num_samples(training[1]) if n_train is None else n_train
-        self.check_model(estimator)  # last: it may be charged
+            training_X, training_y, *_ = training
+            self.check_training_rows(training_X, training_y)
+            n_train = num_samples(training_y) if n_train is None else n_train
+        self.check_model(estimator)  # the last check, because it may spend information
         clipped_metric = clip_errors_in_time(
-            self, metric, lambda: out_of_fold_errors(estimator, records)
+            self, metric, lambda: out_of_fold_errors(estimator, cv_data)
         )
         if clipped_metric is not metric:
-            expected = clipped_metric.to_unit(metric.from_unit(expected))
+            unit_cv_score = clipped_metric.to_unit(metric.from_unit(unit_cv_score))
             metric = clipped_metric
         answers = self.answer_evaluations(
-            [expected],
+            [unit_cv_score],
             [self._evaluate(metric, estimator, reference=reference)],
             n_train=n_train,
             keys=[key],
@@ -570,11 +574,11 @@ class ReusableHoldout:
         )
         return answers[0].in_units()
 
-    def _training_records(self, training):
-        """Return training records that a caller passed, or those of the latest search."""
+    def _training_data(self, training):
+        """Return the CVData that a user passed, or that of the latest search; None without any."""
         if training is None:
             return self._context.cv_data
-        lengths = [num_samples(part) for part in training] if isinstance(training, tuple) else []
+        lengths = [num_samples(array) for array in training] if isinstance(training, tuple) else []
         if len(lengths) not in (2, 3) or len(set(lengths)) != 1:
             raise ValueError(
                 "training must be (X, y) or (X, y, groups) of the same training records, got a "
@@ -582,12 +586,12 @@ class ReusableHoldout:
             )
         return CVData(*training)
 
-    def _scored_metric(self, scoring, estimator, *, training_targets, declared_targets=None):
-        """Return the proven metric of ``scoring``, else an approximate one with its spread.
+    def _make_metric(self, scoring, estimator, *, training_targets, declared_targets=None):
+        """Return the metric for ``scoring``, without a proven bound if necessary and possible.
 
-        ``declared_targets``: public targets whose range bounds errors; ``training_targets``:
-        targets of the records from which the spread of a metric without a proven bound is
-        estimated.
+        ``declared_targets``: public targets whose range bounds errors, or None;
+        ``training_targets``: of training records, which a metric without a proven bound needs, or
+        None.
         """
         proof_needed_for = self.config.proof_needed_for(self.dependence, self.n)
         scheme = self.dependence.sampling_scheme(self.n)
@@ -622,27 +626,33 @@ class ReusableHoldout:
                 "answer_predictions. The holdout was not queried."
             ) from None
 
-    def _holdout_facts(self, groups):
-        """Return the facts about the holdout that the spread of a training set is compared with."""
+    def _reference_arguments(self, groups):
+        """Return arguments of functions that make a TrainingReference: facts about the holdout.
+
+        ``groups``: of the training records, or None.
+        """
         scheme = self.dependence.sampling_scheme(self.n)
-        rule_out = ""
+        reason_for_no_interval = ""
         if scheme.calendar is not None:
-            rule_out = OF_DATES
+            reason_for_no_interval = OF_DATES
         elif not scheme.has_independent_records and groups is None:
-            rule_out = "the groups of the training records are not declared"
+            reason_for_no_interval = "the groups of the training records are not declared"
         return {
             "n_holdout_units": scheme.n_units,
             "n_holdout_records": self.n,
             "are_alike": scheme.has_alike_records,
-            "rule_out": rule_out,
+            "rule_out": reason_for_no_interval,
         }
 
-    def _cross_validated(self, metric, estimator, records):
-        """Return the metric with its range, and its reference from cross-validation."""
-        rows = slice(None) if records.rows is None else records.rows
-        X = safe_indexing(records.X, rows)
-        y = safe_indexing(records.y, rows)
-        groups = None if records.groups is None else np.asarray(records.groups)
+    def _cross_validated_reference(self, metric, estimator, cv_data):
+        """Return the metric with its public range, and its TrainingReference by cross-validation.
+
+        ``cv_data``: CVData of the training records.
+        """
+        rows = slice(None) if cv_data.rows is None else cv_data.rows
+        X = safe_indexing(cv_data.X, rows)
+        y = safe_indexing(cv_data.y, rows)
+        groups = None if cv_data.groups is None else np.asarray(cv_data.groups)
         scheme = self.dependence.sampling_scheme(self.n)
         try:
             with warnings.catch_warnings():
@@ -653,10 +663,10 @@ class ReusableHoldout:
                     X,
                     y,
                     groups=None if scheme.has_independent_records else groups,
-                    folds=records.folds,
-                    **self._holdout_facts(groups),
+                    folds=cv_data.folds,
+                    **self._reference_arguments(groups),
                 )
-        except Exception as error:  # from the model: the records are public
+        except Exception as error:  # of the model; training records may be shown
             raise ValueError(
                 f"scoring={metric.name!r} has no proven bound, and {type(estimator).__name__} "
                 f"could not be cross-validated on the training records: {error} The holdout was "
@@ -664,16 +674,19 @@ class ReusableHoldout:
             ) from error
 
     @staticmethod
-    def _expected_score(metric, cv_score, out_of_fold):
-        """Return the cross-validated score of an approximate metric in [0, 1]."""
+    def _unit_cv_score(metric, cv_score, out_of_fold_score):
+        """Return a cross-validated score in [0, 1] for a metric without a proven bound.
+
+        It is ``cv_score``, or ``out_of_fold_score`` if that is None, both in score units.
+        """
         if cv_score is not None:
             return check_cv_score(metric, cv_score)
-        if not np.isfinite(out_of_fold):
+        if not np.isfinite(out_of_fold_score):
             raise ValueError(
                 f"{metric.name} is undefined on out-of-fold predictions of the training records. "
                 "The holdout was not queried."
             )
-        return metric.to_unit(out_of_fold)
+        return metric.to_unit(out_of_fold_score)
 
     @strip_traceback_frames
     def answer_predictions(
@@ -686,62 +699,69 @@ class ReusableHoldout:
         name: str | None = None,
         submitter: str | None = None,
     ) -> AnswerRecord:
-        """Answer how good predictions of the holdout records are; the model stays at home.
+        """Return the verified score of predictions of the holdout records, without their model.
 
-        The same predictions submitted again get the recorded answer and cost nothing.
+        The same predictions submitted again get the recorded answer, which is free.
 
         Parameters
         ----------
         y_pred : array-like of shape (n,), (n, n_classes) or (n, n_outputs)
             Labels, numbers, or a column of probabilities for each class, in the order of the
-            holdout records. Of several outputs, a column for each: labels, scores of labels, or
+            holdout records. For several outputs, a column for each: labels, scores of labels, or
             numbers.
         scoring : str, BoundedMetric, scorer or None, default=None
-            A metric that asks a model for predictions only; ``None``: accuracy. Public targets
-            (:meth:`from_targets`) say which classes there are, and bound regression errors.
+            A metric that needs predictions only; ``None``: accuracy. Public targets
+            (:meth:`from_targets`) determine the classes, and bound regression errors.
         cv_score : float, default=None
             Expected score, in the units of ``scoring``. ``None``: the score of
             ``training_predictions``, the last score that was released to this submitter for the
-            metric, or else the middle of its range.
+            metric, or the middle of its range.
         training_predictions : tuple (y, y_pred) or (y, y_pred, groups), default=None
-            Targets of training records and the model's out-of-fold predictions of them, in the
-            form of the first argument. A metric without a proven bound needs them: their spread
-            gives its interval. Predictions of records that the model was fitted on have a spread
-            that is too small, which no check can find. Use
-            :func:`~sklearn.model_selection.cross_val_predict`.
+            Targets of training records and out-of-fold predictions of them, in the form of the
+            first argument. A metric without a proven bound needs them: their variation determines
+            its interval. Predictions of records that the model was fitted on vary too little, which
+            no check can find. Use :func:`~sklearn.model_selection.cross_val_predict`.
         name, submitter : str or None, default=None
-            The submission and its submitter; :meth:`history` shows both.
+            Name of the submission and of its submitter; :meth:`history` shows both.
 
         Returns
         -------
         AnswerRecord
-            Released score and interval, in the units of ``scoring``; ``float()`` gives the score.
+            Verified score and interval, in the units of ``scoring``; ``float()`` returns the score.
 
         Raises
         ------
         TypeError, ValueError
-            If predictions are not as a model gives them; nothing is spent, and none is quoted.
+            If predictions are invalid. No information is spent, and the message shows no
+            prediction.
         Exception
-            Whatever :meth:`answer` raises.
+            Errors of :meth:`answer`.
         """
         self.account.check_process()
-        public = None if self._context.dry_run_sample is None else self._context.dry_run_sample[1]
+        public_targets = None
+        if self._context.dry_run_sample is not None:
+            _, public_targets = self._context.dry_run_sample
         y_pred = align_predictions("y_pred", y_pred, self)
-        model = check_predictions(y_pred, self.y, public, name=name, submitter=submitter)
-        trained = self._checked_training_predictions(training_predictions, public)
-        # The model names its classes: counts of public targets are not those of a training set.
-        names_classes = hasattr(model, "classes_") and as_labels(self.y).ndim == 1
-        bounds = None if names_classes else public
-        metric = self._scored_metric(
+        model = check_predictions(y_pred, self.y, public_targets, name=name, submitter=submitter)
+        training_targets = None
+        checked_predictions = self._check_training_predictions(training_predictions, public_targets)
+        if checked_predictions is not None:
+            training_targets, *_ = checked_predictions
+        # If the model has classes, public targets are not needed, and their class counts are not
+        # those of a training set.
+        has_classes = hasattr(model, "classes_") and as_labels(self.y).ndim == 1
+        metric = self._make_metric(
             scoring or "accuracy",
             model,
-            declared_targets=bounds,
-            training_targets=None if trained is None else trained[0],
+            declared_targets=None if has_classes else public_targets,
+            training_targets=training_targets,
         )
-        # Predictions that a caller passes set no clip: those of records that a model was fitted on
-        # would cut off too much.
+        # Predictions that a user passes determine no clip. If the model was fitted on their
+        # records, the clip would be too small.
         metric = clip_errors_in_time(self, metric, lambda: None)
-        metric, reference, expected = self._expected_from(metric, trained, cv_score, submitter)
+        metric, reference, unit_cv_score = self._metric_and_expected_score(
+            metric, checked_predictions, cv_score, submitter
+        )
         try:
             metric.check_estimator(model)
         except TypeError:
@@ -754,70 +774,85 @@ class ReusableHoldout:
         classes = [str(label) for label in getattr(model, "classes_", ())]
         positions = np.arange(self.n)[:, None]
         answers = self.answer_evaluations(
-            [0.5 if expected is None else expected],
+            [0.5 if unit_cv_score is None else unit_cv_score],
             [self._evaluate(metric, model, positions, reference=reference)],
             keys=[content_key("predictions", metric_key(metric), model.values, classes)],
             about=[(metric, name, submitter)],
         )
         return answers[0].in_units()
 
-    def _expected_from(self, metric, trained, cv_score, submitter):
-        """Return the metric with its public range, its reference or None, and the expected score.
+    def _metric_and_expected_score(self, metric, checked_predictions, cv_score, submitter):
+        """Return the metric, its TrainingReference or None, and the expected score in [0, 1].
 
-        ``trained``: checked training predictions, or None. The expected score is in [0, 1], None if
-        nothing is known.
+        A metric without a proven bound has its public range then. ``checked_predictions``: targets,
+        predictions and groups of training records, or None. The expected score is ``cv_score``, or
+        that of these predictions, or the last score of the submitter; None without any.
         """
         if isinstance(metric, ApproximateMetric):
-            if trained is None:
+            if checked_predictions is None:
                 raise UnboundedMetricError(
                     f"scoring={metric.name!r} has no proven bound, and its approximate interval "
                     "needs out-of-fold predictions of training records: pass "
                     "training_predictions=(y, y_pred). The holdout was not queried."
                 )
-            metric, reference = self._reference_of(metric, *trained)
-            return metric, reference, self._expected_score(metric, cv_score, reference.score)
+            metric, reference = self._reference_of_predictions(metric, *checked_predictions)
+            return metric, reference, self._unit_cv_score(metric, cv_score, reference.score)
         if cv_score is not None:
             return metric, None, check_cv_score(metric, cv_score)
-        with self.account.read_transaction() as book:
-            return metric, None, book.last_value(submitter, metric_key(metric))
+        with self.account.read_transaction() as ledger_state:
+            return metric, None, ledger_state.last_value(submitter, metric_key(metric))
 
-    def _checked_training_predictions(self, training_predictions, public):
-        """Return training targets, checked predictions of them, and groups or None."""
+    def _check_training_predictions(self, training_predictions, public_targets):
+        """Return training targets, checked predictions of them, and groups or None; or None.
+
+        The predictions are an object that predicts as a model does.
+        """
         if training_predictions is None:
             return None
-        parts = training_predictions if isinstance(training_predictions, tuple) else ()
-        lengths = [num_samples(part) for part in parts]
+        arrays = training_predictions if isinstance(training_predictions, tuple) else ()
+        lengths = [num_samples(array) for array in arrays]
         if len(lengths) not in (2, 3) or len(set(lengths)) != 1:
             raise ValueError(
                 "training_predictions must be (y, y_pred) or (y, y_pred, groups) of the same "
                 f"training records, got a {type(training_predictions).__name__} with lengths "
                 f"{lengths}. The holdout was not queried."
             )
-        y = as_labels(parts[0])
-        groups = np.asarray(parts[2]) if len(parts) == 3 else None
-        return y, check_predictions(parts[1], y, y if public is None else public), groups
+        training_targets, y_pred, *groups = arrays
+        y = as_labels(training_targets)
+        if public_targets is None:
+            public_targets = y
+        predictor = check_predictions(y_pred, y, public_targets)
+        return y, predictor, np.asarray(groups[0]) if groups else None
 
-    def _reference_of(self, metric, y, predicted, groups):
-        """Return the metric with its range, and its reference from training predictions."""
+    def _reference_of_predictions(self, metric, y, predictor, groups):
+        """Return the metric with its public range, and its TrainingReference from predictions.
+
+        ``predictor``: predictions of training records as an object that predicts as a model does;
+        ``groups``: of these records, or None.
+        """
         unit_codes = None
         scheme = self.dependence.sampling_scheme(self.n)
         if not scheme.has_independent_records and groups is not None:
-            unit_codes = np.unique(groups, return_inverse=True)[1]
+            _, unit_codes = np.unique(groups, return_inverse=True)
         positions = np.arange(len(y))[:, None]
         try:
-            predictions = metric.predictions(predicted, positions, y)
+            predictions = metric.predictions(predictor, positions, y)
         except AttributeError:
             methods = np.atleast_1d(metric.scorer._response_method)
-            raise predicted.unsupported_error(metric.name, methods) from None
+            raise predictor.unsupported_error(metric.name, methods) from None
         return reference_of_predictions(
             metric,
             dataclasses.replace(predictions, from_caller=True),
             unit_codes=unit_codes,
-            **self._holdout_facts(groups),
+            **self._reference_arguments(groups),
         )
 
     def _evaluate(self, metric, estimator, X=None, *, reference=None):
-        """Return raw scores, for the mechanism only; ``X``: positions, for predictions."""
+        """Return the Evaluation on the holdout, which contains raw scores.
+
+        ``X``: positions of holdout records, if the estimator is predictions; by default the holdout
+        records.
+        """
         with warnings.catch_warnings():  # warnings of a metric may depend on holdout records
             warnings.simplefilter("ignore")
             evaluation = metric.evaluate(estimator, self.X if X is None else X, self.y)
@@ -833,34 +868,35 @@ class ReusableHoldout:
         prevalence: float | None = None,
         training_variance: float = np.nan,
     ) -> Preview:
-        """Preview the next batch before any query is made; nothing is spent.
+        """Preview the intervals of the next batch before any query; no information is spent.
 
         Parameters
         ----------
         n_queries : int, default=1
-            Queries of the batch.
+            Number of queries in the batch.
         score : float, default=0.5
-            Approximate expected score, in [0, 1]: the nearer to 0 or 1, the narrower.
+            Approximate expected score, in [0, 1]. Intervals are narrower near 0 and 1.
         n_train : float, default=None
-            Records behind each training value; by default as many as the holdout has.
+            Number of training records behind each cross-validated score; by default that of the
+            holdout.
         scoring : str or BoundedMetric, default=None
             The metric, accuracy by default. Scores by class (ROC AUC) have wider intervals.
         prevalence : float, default=None
-            For scores of two classes: share of positive records. By default the share that
-            was queried before, else 1/2. The text of the preview reports which.
+            For scores of two classes: proportion of positive records. By default the proportion
+            that was queried before, otherwise 1/2. The text of the preview reports which.
         training_variance : float, default=nan
-            For means over records: variance of a record's score on the training set, in squared
-            units of [0, 1]; see :meth:`answer`. NaN: unknown, and widths are those of the worst
-            case.
+            For means over records: variance of the scores of training records, in squared units of
+            [0, 1]; see :meth:`answer`. NaN: unknown, and widths are those of the worst case.
 
         Returns
         -------
         Preview
-            Half-widths of the leader and of others, and the nats expected to be spent.
+            Half-widths for the best candidate and for the others, and the expected information
+            spent, in nats.
         """
-        count = check_integer("n_queries", n_queries, low=1)
-        expected = check_real("score", score, low=0.0, high=1.0)
-        size = check_real("n_train", self.n if n_train is None else n_train, low=1.0)
+        n_queries = check_integer("n_queries", n_queries, low=1)
+        score = check_real("score", score, low=0.0, high=1.0)
+        n_train = check_real("n_train", self.n if n_train is None else n_train, low=1.0)
         self.account.check_process()
         metric = forecast_metric(scoring)
         if prevalence is not None:
@@ -869,19 +905,19 @@ class ReusableHoldout:
             training_variance = check_real(
                 "training_variance", training_variance, low=0.0, high=0.25
             )
-        with self.account.read_transaction() as book:
+        with self.account.read_transaction() as ledger_state:
             return preview_batch(
                 self.account,
-                book,
-                score=expected,
-                n_train=size,
-                n_queries=count,
+                ledger_state,
+                score=score,
+                n_train=n_train,
+                n_queries=n_queries,
                 metric=metric,
                 prevalence=prevalence,
                 training_variance=training_variance,
             )
 
-    # -- the end ------------------------------------------------------------------------------
+    # -- final report -------------------------------------------------------------------------
 
     @strip_traceback_frames
     def final_report(
@@ -898,70 +934,74 @@ class ReusableHoldout:
     ) -> FinalReport:
         """Report final scores with narrow intervals and close the holdout.
 
-        Nothing is asked afterwards, so the report gets all the failure probability that is left
-        (``spending="final"`` reserves 90% of it). Everything is checked first: arguments, metrics,
-        models, and one run of each on blank records. Then the ledger records that the report is
-        begun, all rows are computed, and one record closes the holdout and holds them. From then on
-        every new query is rejected; the same call returns the report again, :attr:`report_` shows
-        it, and recorded answers remain free. A report that does not finish (an interrupt, an error,
-        the death of the process) leaves the holdout open. How it ended could depend on the holdout,
-        so that it is charged: about 4 nats the first time.
+        No query follows, so the report uses all the failure probability that is left
+        (``spending="final"`` reserves 90% of it). First, arguments, metrics and models are checked,
+        and each model is run on placeholder records. Then the ledger records that the report was
+        begun, all rows are computed, and one record with the rows closes the holdout. After that,
+        every new query is rejected. The same call and :attr:`report_` return the report again, and
+        recorded answers remain free. If a report does not finish (because of an interrupt, an error
+        or the end of the process), the holdout stays open. Whether it finishes could depend on the
+        holdout, so information is spent: about 4 nats the first time.
 
-        Rows have up to two intervals. *Proven* ones hold jointly with all earlier intervals.
-        *Approximate* ones, at a level of their own, exist for any metric: they leave out units
-        (records, groups, blocks of time) one by one or in at most 200 blocks of a secret order.
+        Rows have up to two intervals. *Proven* intervals contain their expected scores at the same
+        time as all earlier intervals, with the confidence level. *Approximate* intervals have a
+        separate level and exist for any metric. They leave out units (records, groups, blocks of
+        time) one by one, or in at most 200 blocks of a secret order.
 
         Parameters
         ----------
         estimators : estimator, predictions, list or dict
-            Fitted without the holdout, or their predictions of the holdout's records in its order:
-            labels, numbers, or a column of probabilities for each class. A dict gives names.
+            Estimators that were fitted without the holdout, or their predictions of the holdout
+            records in order: labels, numbers, or a column of probabilities for each class. The keys
+            of a dict are their names.
         cv_scores : float or array-like of shape (n_models,), default=None
-            Training-side scores of the models, for the first metric. By default the middle of the
-            range. They change little.
+            Cross-validated scores of the models, for the first metric. By default the middle of the
+            range. They have a small effect on the intervals.
         scoring : str, BoundedMetric, scorer, None, a list or a dict of them, default=None
-            Metrics; a dict names them. ``None``: the usual one for the estimator. Scorers of
+            Metrics; a dict names them. ``None``: the default metric of the estimator. Scorers of
             scikit-learn and functions ``(estimator, X, y)`` without a proven interval get an
             approximate row. ``"calibration_slope"``, ``"calibration_intercept"`` and
-            ``"net_benefit_0.2"`` are for reports only. The class that counts is ``pos_label`` as in
+            ``"net_benefit_0.2"`` are for reports only. The positive class is ``pos_label`` as in
             scikit-learn.
         compare : bool, str, estimator or array-like, default=None
-            Report the difference of each model to a baseline, too: ``True`` (the first model), the
-            name of a model, another estimator or its predictions. It is known better than either
-            score. In time also ``"naive"`` and ``"seasonal-7"``: the last known target, and that of
-            seven dates before.
+            Baseline whose difference to each model is reported, too: ``True`` (the first model),
+            the name of a model, another estimator or its predictions. The interval of a difference
+            is often narrower than that of either score. In time also ``"naive"`` and
+            ``"seasonal-7"``: the last known target, and that of seven dates before.
         by : str, int or dict, default=None
             A column of ``X``, or ``{name: labels}``: a row for each subgroup, and the gap between
             the two, or between each and the rest. Fix subgroups without looking at outcomes.
-            Proven gaps rest on both subgroups, each at half the level.
+            Proven gaps use the intervals of both subgroups, each with half the failure probability.
         per : {"record", None}, default=None
-            Elements that scores average over. ``None``: units, a random visit of a random patient;
-            records under a level of privacy, whose noise is added to means over records.
+            Elements over which scores are averaged. ``None``: units, such as a random visit of a
+            random patient; records under a level of privacy, because its noise is added to means
+            over records.
         training : tuple (X, y) or (X, y, groups), default=None
-            Training records. They give the range of targets and classes, and how much scores and
-            differences vary (models are cross-validated on them), which makes proven intervals
-            narrower.
+            Training records. They determine the range of targets and the classes. Models are
+            cross-validated on them to estimate the variance of scores and differences, which makes
+            proven intervals narrower.
 
         joint : bool, default=True
-            Whether the intervals of a family hold together. If False, each holds by itself at the
-            confidence level, and is narrower if there are several; a row that is chosen after
-            reading, such as the best one, then has no guarantee.
+            Whether the intervals of a family contain their expected scores at the same time. If
+            False, the confidence level is that of each interval alone, and several intervals are
+            narrower. A row that is selected after reading, such as the best one, then has no
+            guarantee.
 
         Returns
         -------
         FinalReport
-            Rows, text, HTML card and pictures.
+            Rows, text, HTML card and plots.
 
         Raises
         ------
         HoldoutClosedError
-            If there was another final report before.
+            If another final report closed the holdout.
         UnfinishedReportError, KeyboardInterrupt
             If the report did not finish. The holdout stays open.
         BudgetExhaustedError
             If a declared budget does not suffice for all rows.
         TypeError, ValueError
-            If something cannot be reported. The holdout stays open.
+            If a row cannot be reported. The holdout stays open.
         """
         return report_and_close(
             self,
@@ -977,10 +1017,10 @@ class ReusableHoldout:
 
     @property
     def report_(self) -> FinalReport:
-        """The final report that closed the holdout, from the ledger."""
-        with self.account.read_transaction() as book:
-            is_closed = book.last.closed
-            record = book.latest_record
+        """Final report that closed the holdout, from the ledger."""
+        with self.account.read_transaction() as ledger_state:
+            is_closed = ledger_state.totals.closed
+            record = ledger_state.latest_record
         if not is_closed:
             raise AttributeError("This holdout has not given a final report yet.")
         if "statements" in record.cells:
@@ -990,16 +1030,16 @@ class ReusableHoldout:
     # -- checks -------------------------------------------------------------------------------
 
     def check_training_rows(self, X: Any, y: Any | None = None) -> None:
-        """Refuse training records that are records of this holdout.
+        """Raise an error if training records are records of this holdout.
 
-        They are compared by value: another order, type of number or container does not hide them,
-        nor do permuted columns if both sides have names. Matches that chance explains are accepted,
-        judged by how often training records equal one another.
+        They are compared by value. Another order of rows, another type of number or container, and
+        permuted columns (if both have names) make no difference. Matches that chance explains are
+        accepted, judged by the frequency of equal records in the training data.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Training records, or those behind a training value.
+            Training records, or those of a cross-validated score.
         y : array-like of shape (n_samples,), default=None
             Their targets; without them records are compared by their features alone.
 
@@ -1011,25 +1051,25 @@ class ReusableHoldout:
 
         Notes
         -----
-        The check reads the holdout, so that its result is recorded and charged, also when it finds
-        nothing (theory G21). Rows that are known to be training rows cost nothing, and the same
-        rows are compared once. Under a numeric ``epsilon`` or ``calibration="zhao2017"`` nothing is
-        compared, because an exact word has no finite level of privacy.
+        The check reads the holdout, so its result is recorded and spends information, also if no
+        record is shared (theory G21). Rows that are known to be training rows spend none, and the
+        same rows are compared once. With a numeric ``epsilon`` or ``calibration="zhao2017"`` no
+        rows are compared, because an exact result has no finite level of privacy.
         """
-        side = TrainingData(((X, y),))
+        training_data = TrainingData(((X, y),))
         if not self.allow_shared_rows:
-            check_overlap(self, side, explicit=True)
+            check_overlap(self, training_data, explicit=True)
 
     def check_model(self, estimator: Any) -> None:
-        """Refuse a model that keeps records of this holdout among those it was fitted on.
+        """Raise an error if a fitted model contains records of this holdout.
 
-        Nearest neighbors, support vector machines and Gaussian processes keep their training rows
-        unchanged. The training rows of other models cannot be seen.
+        Nearest neighbors, support vector machines and Gaussian processes contain their training
+        rows unchanged. The training rows of other models are unknown.
 
         Parameters
         ----------
         estimator : object
-            Fitted; steps of pipelines and wrapped estimators are looked at, too.
+            A fitted model. Steps of pipelines and wrapped estimators are checked, too.
 
         Raises
         ------
@@ -1043,12 +1083,12 @@ class ReusableHoldout:
     # -- records ------------------------------------------------------------------------------
 
     def find_answers(self, keys: list[str]) -> dict[str, Any]:
-        """Return recorded answers; this spends nothing.
+        """Return recorded answers by query key; no information is spent.
 
         Parameters
         ----------
         keys : list of str
-            Keys of queries.
+            Query keys.
 
         Returns
         -------
@@ -1056,67 +1096,69 @@ class ReusableHoldout:
             :class:`AnswerRecord` of each key that has one.
         """
         queries = [(key, None, None) for key in check_keys(keys) if key is not None]
-        with self.account.read_transaction() as book:
-            return {query[0]: answer for query, answer in book.match(queries).items()}
+        with self.account.read_transaction() as ledger_state:
+            return {key: answer for (key, _, _), answer in ledger_state.match(queries).items()}
 
     def add_note(self, name: str, content: Any) -> None:
-        """Record a fact with the holdout, as durably as its answers and in their order.
+        """Record a note in the ledger, in order with the answers.
 
         Parameters
         ----------
         name : str
             Name to pass to :meth:`notes`.
         content : object
-            Any JSON-serializable object; nothing computed from holdout scores, except released
-            values.
+            A JSON-serializable object. It must not contain anything that was computed from holdout
+            scores, except released values.
         """
-        with self.account.write_transaction() as book:
+        with self.account.write_transaction() as ledger_state:
             try:
-                book.note(name, content)
+                ledger_state.note(name, content)
             except TypeError as error:
                 raise TypeError(f"name must be a text and content JSON: {error}.") from None
 
     def notes(self, name: str) -> list[Any]:
-        """Return the facts recorded under a name.
+        """Return the notes of a name.
 
         Parameters
         ----------
         name : str
-            As given to :meth:`add_note`.
+            As passed to :meth:`add_note`.
 
         Returns
         -------
         list
             Their contents, oldest first.
         """
-        with self.account.read_transaction() as book:
-            return book.notes(name)
+        with self.account.read_transaction() as ledger_state:
+            return ledger_state.notes(name)
 
     @property
     def information_spent(self) -> float:
-        """Nats that all answers so far have revealed: 0 before the first one."""
-        with self.account.read_transaction() as book:
-            return float(information_spent(book.last, self.account.settings)[0])
+        """Information that all answers so far have revealed, in nats; 0 before the first one."""
+        with self.account.read_transaction() as ledger_state:
+            spent_nats, _ = information_spent(ledger_state.totals, self.account.settings)
+        return float(spent_nats)
 
     @property
     def next_code_length(self) -> float:
         """Code length of the next query in nats, which determines the width of its interval.
 
-        It is the information spent and the weight of the next batch: the failure probability is
-        spread over all batches, and most of it is reserved for the final report. The rank of a
-        query in its batch is not included.
+        It includes the information spent and the weight of the next batch, because the failure
+        probability is divided between all batches, and most of it is reserved for the final report.
+        The rank of a query in its batch is not included.
         """
-        with self.account.read_transaction() as book:
-            return float(next_code_length(book.last, self.account.settings)[0])
+        with self.account.read_transaction() as ledger_state:
+            length, _ = next_code_length(ledger_state.totals, self.account.settings)
+        return float(length)
 
     @property
     def remaining_budget(self) -> int | None:
-        """Number of corrected answers left; ``None`` if there is no maximum."""
+        """Number of corrected answers left; ``None`` without a budget."""
         budget = self.account.settings.budget
         if budget is None:
             return None
-        with self.account.read_transaction() as book:
-            return budget - book.last.n_rounds
+        with self.account.read_transaction() as ledger_state:
+            return budget - ledger_state.totals.n_rounds
 
     def certificate(self) -> HoldoutCertificate:
         """Return the current guarantee.
@@ -1127,36 +1169,36 @@ class ReusableHoldout:
             ``tau`` is the largest distance between an answer and an end of its interval: among
             all answers so far, and for the next query if its score is near 1/2.
         """
-        with self.account.read_transaction() as book:
-            return holdout_certificate(self.account, book)
+        with self.account.read_transaction() as ledger_state:
+            return holdout_certificate(self.account, ledger_state)
 
     def history(self) -> History:
-        """Return everything released so far, oldest first.
+        """Return all released answers, oldest first.
 
         Returns
         -------
         History
-            A sequence of :class:`AnswerRecord`, in the units of their metrics; ``to_frame()`` makes
-            a table.
+            A sequence of :class:`AnswerRecord`, in score units of their metrics; ``to_frame()``
+            returns a table.
         """
-        with self.account.read_transaction() as book:
-            return book.history()
+        with self.account.read_transaction() as ledger_state:
+            return ledger_state.history()
 
     def _content_for_keys(self):
-        """Return the identity of a holdout for keys of models that contain it, without answers."""
+        """Return what query keys cover of a holdout in a model: its identity, not its answers."""
         return self.account.identity
 
     def __repr__(self) -> str:
-        summary = ", ".join(f"{label}: {text}" for label, text in self._summary().items())
-        return f"<ReusableHoldout: {summary}>"
+        texts = [f"{label}: {text}" for label, text in self._texts_by_label().items()]
+        return f"<ReusableHoldout: {', '.join(texts)}>"
 
     def _repr_html_(self):
-        return Card(type(self).__name__, sections=[("", self._summary().items())]).html()
+        return Card(type(self).__name__, sections=[("", self._texts_by_label().items())]).html()
 
-    def _summary(self):
-        """Return ``{label: text}``: shape, guarantee and information spent; never a score."""
+    def _texts_by_label(self):
+        """Return texts by label: records, guarantee and information spent, but no score."""
         settings = self.account.settings
-        summary = {
+        texts = {
             "records": f"{self.n:,} (in pickles, too)",
             "correlation": self.dependence.describe(),
             "confidence": f"{100 * self.confidence_level:g}%",
@@ -1164,15 +1206,16 @@ class ReusableHoldout:
         }
         try:
             with self.account.read_transaction() as ledger_state:
-                last = ledger_state.last
-            summary["answered"] = f"{last.n_answered:,}"
-            summary["of these from the holdout"] = f"{last.n_above:,}"
-            summary["information spent"] = f"{information_spent(last, settings)[0]:.3g} nats"
+                totals = ledger_state.totals
+            spent_nats, _ = information_spent(totals, settings)
+            texts["answered"] = f"{totals.n_answered:,}"
+            texts["of these from the holdout"] = f"{totals.n_above:,}"
+            texts["information spent"] = f"{spent_nats:.3g} nats"
             if settings.budget is not None:
-                summary["budget left"] = f"{settings.budget - last.n_rounds}"
+                texts["budget left"] = f"{settings.budget - totals.n_rounds}"
         except (LedgerError, ProcessBoundaryError) as error:
-            summary["unavailable"] = type(error).__name__
-        return summary
+            texts["unavailable"] = type(error).__name__
+        return texts
 
     def __copy__(self):
         return self
@@ -1193,12 +1236,12 @@ class ReusableHoldout:
         return _restore, (type(self), vars(self) | {"_context": self._context.for_pickle()})
 
     def _set_state(self, state):
-        """Set the attributes that a pickle holds."""
+        """Set the attributes that a pickle contains."""
         vars(self).update(state)
 
 
 def _restore(cls, state):
-    """Return the holdout of this process, or a new one with the unpickled account."""
+    """Return the holdout of this process with the same token, or a new one from a pickle."""
     token = state["account"].token
     holdout = LIVE_HOLDOUTS.get(token)
     if holdout is None:

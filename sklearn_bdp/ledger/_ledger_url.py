@@ -1,4 +1,4 @@
-"""URLs of ledgers on a server; texts without the password that they may contain."""
+"""URLs of ledgers in a PostgreSQL database, and removal of passwords from texts."""
 
 from __future__ import annotations
 
@@ -6,47 +6,50 @@ import re
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-SCHEMA = "sklearn_bdp"  # where the tables are, whatever the search_path of a role is
+SCHEMA = "sklearn_bdp"  # default schema of the tables
 _SCHEMES = ("postgresql", "postgres")
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
-_OWN_NAMES = ("holdout", "schema")  # the rest of a URL is libpq's
+_LEDGER_PARAMETERS = ("holdout", "schema")  # libpq reads the other parameters of a URL
 #: ``user:password@`` of any URL up to its last @, and ``password=`` among its parameters.
 _USER_INFO = re.compile(r"(\b\w[\w+.-]*://[^\s:/?#]*):\S*@")
 _PASSWORD_PARAMETER = re.compile(r"(\w*password\w*\s*=)\s*[^&\s]+", re.IGNORECASE)
 
 
 def is_url(location: Any) -> bool:
-    """Return whether a ledger is at the URL of a PostgreSQL database."""
+    """Return whether the location of a ledger is the URL of a PostgreSQL database."""
     return isinstance(location, str) and location.partition("://")[0] in _SCHEMES
 
 
 def without_passwords(text: Any) -> str:
-    """Return a text, for instance a command line, without passwords of URLs."""
+    """Return a text, for instance a command line, without the passwords of its URLs."""
     return _PASSWORD_PARAMETER.sub(r"\1***", _USER_INFO.sub(r"\1@", str(text)))
 
 
 class LedgerURL(str):
-    """``postgresql://user@host/database?holdout=name``: a text without the password, if it had one.
+    """URL of a ledger, as a text without a password.
 
-    ``schema=`` names another schema than ``sklearn_bdp``. The password stays in the process; copies
-    in other processes read it as libpq does, from ``PGPASSWORD`` or a password file.
+    For instance ``postgresql://user@host/database?holdout=name``. The parameter ``schema=`` names
+    another schema than ``sklearn_bdp``. A password stays in this process. Other processes, to
+    which the URL is pickled, read it as libpq does: from ``PGPASSWORD`` or a password file.
     """
 
-    holdout: str
-    schema: str
-    connection: str  # for libpq, password included
+    holdout: str  # name of the holdout
+    schema: str  # schema of the tables
+    connection: str  # URL for libpq, with the password
 
     def __new__(cls, text: str) -> LedgerURL:
         if isinstance(text, cls):
             return text
-        parts = urlsplit(text)
-        _check_hosts(parts)
-        parameters = parse_qsl(parts.query, keep_blank_values=True)
-        public = [(name, value) for name, value in parameters if "password" not in name]
-        user, at, hosts = parts.netloc.rpartition("@")
-        netloc = user.partition(":")[0] + at + hosts
-        public_parts = parts._replace(netloc=netloc, query=urlencode(public), fragment="")
-        self = super().__new__(cls, urlunsplit(public_parts))
+        url_parts = urlsplit(text)
+        _check_hosts(url_parts)
+        parameters = parse_qsl(url_parts.query, keep_blank_values=True)
+        public_parameters = [(name, value) for name, value in parameters if "password" not in name]
+        user_info, at_sign, hosts = url_parts.netloc.rpartition("@")
+        user = user_info.partition(":")[0]
+        public_url_parts = url_parts._replace(
+            netloc=user + at_sign + hosts, query=urlencode(public_parameters), fragment=""
+        )
+        self = super().__new__(cls, urlunsplit(public_url_parts))
         self.holdout = self._only_value("holdout", parameters)
         self.schema = self._only_value("schema", parameters, default=SCHEMA)
         if not _SCHEMA_NAME.fullmatch(self.schema):
@@ -54,12 +57,17 @@ class LedgerURL(str):
                 "schema= of a ledger must be a lower-case name of letters, digits and _, got "
                 f"{self.schema!r}."
             )
-        libpq = urlencode([pair for pair in parameters if pair[0] not in _OWN_NAMES])
-        self.connection = urlunsplit(parts._replace(query=libpq, fragment=""))
+        libpq_parameters = [
+            (name, value) for name, value in parameters if name not in _LEDGER_PARAMETERS
+        ]
+        self.connection = urlunsplit(
+            url_parts._replace(query=urlencode(libpq_parameters), fragment="")
+        )
         return self
 
     def _only_value(self, name, parameters, *, default=None):
-        values = [value for key, value in parameters if key == name]
+        """Return the value of a parameter; raise ValueError if it has several, or is missing."""
+        values = [value for parameter, value in parameters if parameter == name]
         if not values and default is not None:
             return default
         if len(values) != 1 or not values[0]:
@@ -70,19 +78,22 @@ class LedgerURL(str):
         return values[0]
 
     def with_holdout(self, name: str) -> LedgerURL:
-        """Return the URL of another ledger of the same database, with the same password."""
-        parts = urlsplit(self.connection)
-        parameters = [*parse_qsl(parts.query, keep_blank_values=True), ("holdout", name)]
+        """Return the URL of another holdout in the same database, with the same password."""
+        url_parts = urlsplit(self.connection)
+        parameters = [*parse_qsl(url_parts.query, keep_blank_values=True), ("holdout", name)]
         if self.schema != SCHEMA:
             parameters.append(("schema", self.schema))
-        return LedgerURL(urlunsplit(parts._replace(query=urlencode(parameters))))
+        return LedgerURL(urlunsplit(url_parts._replace(query=urlencode(parameters))))
 
     def secrets(self) -> list[str]:
-        """Return the passwords of this URL, as they are written and decoded."""
-        parts = urlsplit(self.connection)
-        raw = [parts.netloc.rpartition("@")[0].partition(":")[2]]
-        raw += [value for name, value in parse_qsl(parts.query) if "password" in name]
-        return sorted({text for value in raw for text in (value, unquote(value)) if text}, key=len)
+        """Return the passwords of this URL, as they are written and decoded, shortest first."""
+        url_parts = urlsplit(self.connection)
+        user_info = url_parts.netloc.rpartition("@")[0]
+        passwords = [user_info.partition(":")[2]]
+        passwords += [value for name, value in parse_qsl(url_parts.query) if "password" in name]
+        decoded_passwords = [unquote(password) for password in passwords]
+        texts = {text for text in passwords + decoded_passwords if text}
+        return sorted(texts, key=len)
 
     def hide_secrets(self, text: str) -> str:
         """Return a message of the server or of libpq without the passwords of this URL."""
@@ -99,12 +110,14 @@ class LedgerURL(str):
         return LedgerURL, (str(self),)
 
 
-def _check_hosts(parts: SplitResult) -> None:
-    """Raise where a password with reserved characters would be taken for a host or a path."""
-    hosts = parts.netloc.rpartition("@")[2]
+def _check_hosts(url_parts: SplitResult) -> None:
+    """Raise ValueError if reserved characters of a password were read as a host or a path."""
+    hosts = url_parts.netloc.rpartition("@")[2]
+    # Without IPv6 addresses, which are in brackets and contain colons.
     ports = [re.sub(r"\[.*\]", "", host).partition(":")[2] for host in hosts.split(",")]
-    has_stray_at = "@" in parts.path + parts.fragment or "@" in parts.query.partition("&")[0]
-    if has_stray_at or not all(port.isdecimal() for port in ports if port):
+    first_parameter = url_parts.query.partition("&")[0]
+    has_stray_at_sign = "@" in url_parts.path + url_parts.fragment or "@" in first_parameter
+    if has_stray_at_sign or not all(port.isdecimal() for port in ports if port):
         raise ValueError(
             "ledger is not a URL that can be read: a port is not a number, or the password "
             "contains a reserved character. Write such characters percent-encoded (@ as %40, "

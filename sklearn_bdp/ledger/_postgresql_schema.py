@@ -1,11 +1,12 @@
-"""Tables, views and functions of ledgers in a PostgreSQL database.
+"""SQL statements that create, read and write ledgers in a PostgreSQL database.
 
-Everything is qualified with its schema, so that the search_path of a role decides nothing. Roles
-write through functions that run with the rights of the owner of the tables: they append, and can
-neither change nor remove entries.
+All names are qualified with their schema, so the search_path of a role has no effect. Roles write
+through functions that run with the rights of the owner of the tables. These functions append
+entries and can neither change nor remove them.
 """
 
-#: Of advisory locks that announce the writer; the second number is that of the holdout.
+#: First key of the advisory locks that show who is writing. The second key is a hash of schema
+#: and holdout.
 ADVISORY_LOCK = 1111773233
 
 TABLES = """
@@ -152,9 +153,9 @@ REVOKE EXECUTE ON FUNCTION {schema}.sklearn_bdp_lock, {schema}.sklearn_bdp_creat
     {schema}.sklearn_bdp_append FROM PUBLIC;
 """
 
-#: Schemas with tables of ledgers: whether this role may read them, only the views, and whether they
-#: are those of this version. Version 0.1 made tables without views, in the first schema of the
-#: search_path.
+#: For each schema with tables of ledgers: its name, whether this role may read the tables, and
+#: whether it has the views of this version. Version 0.1 created tables without views, in the first
+#: schema of the search_path.
 LAYOUTS = """
 SELECT
     namespace.nspname,
@@ -176,7 +177,7 @@ SELECT header, start, number, digest, (
 ) FROM {schema}.{ledger} WHERE holdout = %(holdout)s
 """
 
-# Numbers below 1 are not written by this package; the reader rejects them.
+# This package writes no number below 1; the reader of the rows rejects them.
 ENTRIES = """
 SELECT number, kind, content, answers, sealed, commitment, digest FROM {schema}.{log}
 WHERE holdout = %(holdout)s AND (number > %(after)s OR number < 1)
@@ -190,7 +191,8 @@ SELECT holdout FROM {schema}.{ledger}
 WHERE holdout = %(holdout)s OR position(%(data)s IN header) > 0 LIMIT 1
 """
 
-#: Who announced to be writing. Role and application name are visible to every role.
+#: Role, application name, address and start of the transaction of the current writer. Every role
+#: can see the first two.
 HOLDER = """
 SELECT
     activity.usename, activity.application_name, host(activity.client_addr), activity.xact_start

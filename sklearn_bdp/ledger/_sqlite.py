@@ -1,4 +1,4 @@
-"""Entries in an SQLite file: its tables, made whole or not at all; its failures in words."""
+"""Backend that stores the entries of a ledger in an SQLite file."""
 
 import contextlib
 import functools
@@ -19,11 +19,11 @@ from sklearn_bdp.ledger.backend import (
     FORMAT,
     FORMATS,
     Backend,
+    LedgerContents,
     Row,
-    Stored,
-    corrupted,
-    last_link,
-    other_format,
+    corrupted_error,
+    head_of,
+    other_format_error,
 )
 from sklearn_bdp.ledger.records import parse_json
 
@@ -55,43 +55,44 @@ CREATE TABLE head (
     for table in ("header", "log")
     for verb in ("UPDATE", "DELETE")
 )
-_DECLARED = "SELECT type, name, tbl_name, sql FROM sqlite_master"
-_INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?)"
+_SELECT_SCHEMA_OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+_INSERT_ENTRY = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?)"
 #: Names of SQLite's primary result codes, https://www.sqlite.org/rescode.html
-_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
-_UNAVAILABLE = (
+_BUSY_CODES = ("SQLITE_BUSY", "SQLITE_LOCKED")
+_UNAVAILABLE_CODES = (
     "SQLITE_FULL", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH",
     "SQLITE_IOERR", "SQLITE_NOMEM",
 )  # fmt: skip
-_REFUSED = ("SQLITE_CONSTRAINT", "SQLITE_INTERRUPT", "SQLITE_MISUSE")
+_REFUSED_CODES = ("SQLITE_CONSTRAINT", "SQLITE_INTERRUPT", "SQLITE_MISUSE")
 
 
 class Connection(sqlite3.Connection):
-    """A connection that a child which inherits it by a fork neither uses nor closes.
+    """SQLite connection that is not closed in a child process that inherits it by a fork.
 
-    Either could damage the file (https://www.sqlite.org/howtocorrupt.html, section 2.6).
+    Closing it there could damage the file (https://www.sqlite.org/howtocorrupt.html, section 2.6).
     """
 
-    inherited: ClassVar[list] = []  # of a parent, kept from being closed
+    #: Connections of a parent process, which a reference keeps from being closed.
+    inherited: ClassVar[list] = []
 
     def __init__(self, *args, **options):
-        self.owner = os.getpid()
+        self.owner_pid = os.getpid()
         super().__init__(*args, **options)
 
     def __del__(self):
-        if self.owner != os.getpid():
+        if self.owner_pid != os.getpid():
             self.inherited.append(self)
 
 
-#: Of a new file, in bytes: an answer takes about two kilobytes, which fit badly on smaller pages.
+#: Page size of a new file, in bytes. An answer takes about 2 kB, which fits badly on small pages.
 _PAGE_SIZE = 16384
-#: Seconds after which a writer does not wait for those before it, which may have been stopped.
-_PATIENCE = 0.3
-_POLLING = 0.001  # seconds between two looks at the queue
+#: Seconds for which a writer waits for its turn in the queue. Earlier writers may be stopped.
+_LONGEST_TURN_WAIT = 0.3
+_POLLING_INTERVAL = 0.001  # seconds between two attempts to begin a transaction
 
 
 def _publish(draft, path):
-    """Give a finished file its name; return False if another process was first."""
+    """Move the finished file ``draft`` to ``path``; return False if ``path`` exists."""
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -106,40 +107,42 @@ def _publish(draft, path):
 class SQLiteBackend(Backend):
     """Entries in a file that processes of one machine share.
 
-    A rollback journal, not a write-ahead log: after a crash, damage to a log that was not copied
-    back yet would lose batches that had been answered, and nothing would tell.
+    The file has a rollback journal instead of a write-ahead log. Damage to a write-ahead log
+    after a crash could lose answered batches without any sign of it.
     """
 
     def __init__(self, path, *, timeout=60.0):
-        self.path, self._timeout = path, timeout
-        self._file = None  # its identity
+        self.path = path
+        self._timeout = timeout  # seconds
+        self._file_identity = None  # of the opened file, see _identity
         self._connection = None
-        self._owner = None  # the process that opened it
+        self._owner_pid = None  # process that opened the connection
 
     def __str__(self):
         return str(self.path)
 
-    def create(self, header, start, rows=()):
-        """Create the file whole or not at all.
+    def create(self, header, header_digest, rows=()):
+        """Create the file as a whole, unless it exists.
 
         It is built in memory, written under another name and linked into place. So an existing file
-        is never taken for a new one: a ledger truncated to nothing is an error, not a fresh budget.
+        is never taken for a new one: an empty file is an error, not a ledger with a new budget.
         """
         if os.path.lexists(self.path):
             return False
-        with _empty() as connection:
-            connection.execute("INSERT INTO header VALUES (0, ?, ?)", (header, start))
-            connection.executemany(_INSERT, rows)
-            connection.execute("INSERT INTO head VALUES (0, ?, ?)", last_link(start, rows))
+        head = head_of(header_digest, rows)
+        with _empty_database() as connection:
+            connection.execute("INSERT INTO header VALUES (0, ?, ?)", (header, header_digest))
+            connection.executemany(_INSERT_ENTRY, rows)
+            connection.execute("INSERT INTO head VALUES (0, ?, ?)", head)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMAT}")
-            content = connection.serialize()
+            file_bytes = connection.serialize()
         draft = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}.new")
         try:
-            # 0600: the file holds the noise of the current threshold.
+            # Mode 0600: the file contains the noise of the current threshold.
             descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
             with open(descriptor, "wb") as file:
-                file.write(content)
+                file.write(file_bytes)
                 file.flush()
                 os.fsync(file.fileno())
             return _publish(draft, self.path)
@@ -153,41 +156,52 @@ class SQLiteBackend(Backend):
                 draft.unlink()
 
     def read(self, after_number, limit=None):
-        """Return the content of the file."""
+        """Return the contents of the file."""
         if self._connection is None and not os.path.isfile(self.path):
             return None
         with self._translated():
-            if self._writing():
-                return self._stored(after_number, limit)
+            if self._is_in_transaction():
+                return self._select_contents(after_number, limit)
             try:
                 self._begin("BEGIN")
-                return self._stored(after_number, limit)
+                return self._select_contents(after_number, limit)
             finally:  # also if an interrupt comes right after it began
                 self._roll_back()
 
-    def _stored(self, after_number, limit):
+    def _select_contents(self, after_number, limit):
+        """Return the contents of the file, inside a transaction."""
         connection = self._connection
-        if _identity(self.path) != self._file:
-            raise corrupted(self, "it was deleted or replaced while in use")
+        if _identity(self.path) != self._file_identity:
+            raise corrupted_error(self, "it was deleted or replaced while in use")
         headers = connection.execute("SELECT content, digest FROM header").fetchall()
         heads = connection.execute(
             "SELECT number, digest, (SELECT digest FROM log WHERE number = ?) FROM head",
             (after_number,),
         ).fetchall()
         if len(headers) != 1 or len(heads) != 1:
-            raise corrupted(self, "its header or its head is missing")
-        # This package writes no number below 1; the reader sees them first. Two ranges of the key:
-        # with OR SQLite would walk through the whole log.
+            raise corrupted_error(self, "its header or its head is missing")
+        ((header, header_digest),) = headers
+        ((number, digest, known_digest),) = heads
+        # This package writes no number below 1; the reader of the rows rejects them. They have a
+        # statement of their own: with OR, SQLite would scan the whole log.
         rows = connection.execute("SELECT * FROM log WHERE number < 1").fetchall()
-        later = "SELECT * FROM log WHERE number > ? ORDER BY number LIMIT ?"
-        rows += connection.execute(later, (after_number, -1 if limit is None else limit)).fetchall()
-        (number, digest, entry_digest), (header, start) = heads[0], headers[0]
-        entry_digest = start if after_number == 0 else entry_digest
-        return Stored(header, start, (number, digest), entry_digest, list(map(Row._make, rows)))
+        select_later = "SELECT * FROM log WHERE number > ? ORDER BY number LIMIT ?"
+        sql_limit = -1 if limit is None else limit
+        rows += connection.execute(select_later, (after_number, sql_limit)).fetchall()
+        return LedgerContents(
+            header=header,
+            header_digest=header_digest,
+            head=(number, digest),
+            known_digest=header_digest if after_number == 0 else known_digest,
+            rows=list(map(Row._make, rows)),
+        )
 
     @contextlib.contextmanager
     def lock(self, timeout):
-        """Hold the lock of the database, in the order in which writers asked."""
+        """Return a context manager that holds the lock of the database; first come, first served.
+
+        A writer does not wait for its turn longer than ``_LONGEST_TURN_WAIT`` seconds.
+        """
         turn = None
         try:
             with self._translated():
@@ -200,29 +214,29 @@ class SQLiteBackend(Backend):
                 turn.close()
 
     def _begin_writing(self, turn, timeout):
-        """Begin a writing transaction when this writer is first, or after ``_PATIENCE`` seconds.
+        """Begin a writing transaction at this writer's turn, or after ``_LONGEST_TURN_WAIT``.
 
         Raises the error of the database if that has not succeeded after ``timeout`` seconds.
         """
-        start = time.monotonic()
+        start_time = time.monotonic()
         while True:
-            waited = time.monotonic() - start
-            is_last_try = waited >= timeout
-            if is_last_try or waited > _PATIENCE or turn.is_first():
+            waited_seconds = time.monotonic() - start_time
+            is_last_try = waited_seconds >= timeout
+            if is_last_try or waited_seconds > _LONGEST_TURN_WAIT or turn.is_first():
                 try:
                     self._begin("BEGIN IMMEDIATE", busy_timeout=0.0)
                     break
                 except sqlite3.OperationalError as error:
-                    is_busy = (getattr(error, "sqlite_errorname", "") or "").startswith(_BUSY)
-                    if is_last_try or not is_busy:
+                    error_name = getattr(error, "sqlite_errorname", "") or ""
+                    if is_last_try or not error_name.startswith(_BUSY_CODES):
                         raise
-            time.sleep(_POLLING)
-        remaining = max(1.0, timeout - (time.monotonic() - start))
+            time.sleep(_POLLING_INTERVAL)
+        remaining_seconds = max(1.0, timeout - (time.monotonic() - start_time))
         # COMMIT waits for readers.
-        self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * remaining)}")
+        self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * remaining_seconds)}")
 
     def set_head(self, head):
-        """Move the head, inside :meth:`lock`: a repair."""
+        """Set the stored head, inside :meth:`lock`. Only for repairs."""
         with self._translated():
             self._connection.execute("UPDATE head SET number = ?, digest = ?", head)
             self._connection.execute("COMMIT")
@@ -239,13 +253,14 @@ class SQLiteBackend(Backend):
 
     def close(self):
         """Close the connection of this process."""
-        connection, self._connection = self._own(), None
+        connection = self._own_connection()
+        self._connection = None
         if connection is not None:
             connection.close()
 
     @contextlib.contextmanager
     def _translated(self):
-        """Raise the ledger's errors instead of the database's."""
+        """Raise errors of this package instead of errors of SQLite."""
         try:
             yield
             return
@@ -254,24 +269,25 @@ class SQLiteBackend(Backend):
         raise failure
 
     def append(self, expected_head, row):
-        """Write the next entry; the commit returns when it is on the disk."""
+        """Write the next entry; return when it is on the disk."""
         with self._translated():
             connection = self._connection
-            moved = connection.execute(
+            head_update = connection.execute(
                 "UPDATE head SET number = ?, digest = ? WHERE number = ? AND digest = ?",
                 (row.number, row.digest, *expected_head),
             )
-            if moved.rowcount != 1 or not connection.in_transaction:
-                raise corrupted(self, "its head was moved")
-            connection.execute(_INSERT, row)
+            if head_update.rowcount != 1 or not connection.in_transaction:
+                raise corrupted_error(self, "its head was moved")
+            connection.execute(_INSERT_ENTRY, row)
             connection.execute("COMMIT")
 
-    def _own(self):
-        """Return the connection of this process; an inherited connection belongs to the parent."""
-        return self._connection if self._owner == os.getpid() else None
+    def _own_connection(self):
+        """Return the connection that this process opened, or None; never one of its parent."""
+        return self._connection if self._owner_pid == os.getpid() else None
 
     def _begin(self, statement, *, busy_timeout=None):
-        if self._own() is None:
+        """Execute a BEGIN statement; ``busy_timeout``: seconds, by default those of the backend."""
+        if self._own_connection() is None:
             self._connect()
         seconds = self._timeout if busy_timeout is None else busy_timeout
         self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
@@ -280,7 +296,7 @@ class SQLiteBackend(Backend):
     def _connect(self):
         """Open an existing ledger file; raise if its tables are not those of a ledger."""
         connection = sqlite3.connect(
-            f"{self.path.as_uri()}?mode=rw",  # never creates
+            f"{self.path.as_uri()}?mode=rw",  # does not create a file
             uri=True,
             timeout=self._timeout,
             isolation_level=None,
@@ -296,16 +312,19 @@ class SQLiteBackend(Backend):
         except BaseException:
             connection.close()
             raise
-        self._connection, self._owner = connection, os.getpid()
-        self._file = _identity(self.path)
+        self._connection = connection
+        self._owner_pid = os.getpid()
+        self._file_identity = _identity(self.path)
 
-    def _writing(self):
-        return self._own() is not None and self._connection.in_transaction
+    def _is_in_transaction(self):
+        """Return whether this process has begun a transaction that did not end."""
+        return self._own_connection() is not None and self._connection.in_transaction
 
     def _roll_back(self):
+        """End a transaction, if there is one; close the connection if that fails."""
         connection = self._connection
         try:
-            if self._writing():
+            if self._is_in_transaction():
                 connection.execute("ROLLBACK")
         except sqlite3.Error:
             self._connection = None
@@ -313,47 +332,50 @@ class SQLiteBackend(Backend):
                 connection.close()
 
     def _failure(self, error):
-        if isinstance(error, UnicodeDecodeError):
+        """Return the error of this package for an error of SQLite, and other errors unchanged."""
+        if isinstance(error, UnicodeDecodeError):  # the file contains bytes that are not UTF-8
             error = sqlite3.DatabaseError()
         if not isinstance(error, sqlite3.Error):
             return error
-        name = getattr(error, "sqlite_errorname", None) or type(error).__name__
+        error_name = getattr(error, "sqlite_errorname", None) or type(error).__name__
         error_class: type[LedgerError] = LedgerCorruptedError
         problem = (
             "cannot be read: the file is not a ledger, or it was truncated, overwritten or edited. "
             "Pass the path of a new file, or restore a backup"
         )
-        if name.startswith(_BUSY):
+        if error_name.startswith(_BUSY_CODES):
             error_class = LedgerBusyError
             problem = "is held by another process for longer than ledger_timeout"
-        elif name.startswith("SQLITE_READONLY"):
+        elif error_name.startswith("SQLITE_READONLY"):
             error_class = LedgerUnavailableError
             problem = (
                 f"can be read but not written: {error}. Its file and its folder must be writable "
                 "for the user of this process"
             )
-        elif name.startswith(_UNAVAILABLE):
+        elif error_name.startswith(_UNAVAILABLE_CODES):
             error_class = LedgerUnavailableError
             problem = f"cannot be read or written: {error}"
-        elif name.startswith(_REFUSED):
+        elif error_name.startswith(_REFUSED_CODES):
             error_class = LedgerError
             problem = "refused an operation"
-        return error_class(f"ledger {self.path} {problem} ({name}). The holdout was not queried.")
+        return error_class(
+            f"ledger {self.path} {problem} ({error_name}). The holdout was not queried."
+        )
 
 
 def is_ledger_file(path):
-    """Return whether a file is a ledger of this package, from its first bytes."""
+    """Return whether the first bytes of a file are those of a ledger of this package."""
     try:
         with open(path, "rb") as file:
-            start = file.read(100)
+            first_bytes = file.read(100)
     except OSError:  # a folder, or no permission
         return False
-    is_database = start.startswith(b"SQLite format 3\x00")
-    return is_database and int.from_bytes(start[68:72], "big") == APPLICATION_ID
+    is_database = first_bytes.startswith(b"SQLite format 3\x00")
+    return is_database and int.from_bytes(first_bytes[68:72], "big") == APPLICATION_ID
 
 
 def _check_schema(connection, path):
-    """Raise unless the file is a whole ledger."""
+    """Raise LedgerError unless the file has the tables and triggers of this format, undamaged."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise LedgerCorruptedError(f"ledger {path} is not a ledger of this package.")
     file_format = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -362,9 +384,9 @@ def _check_schema(connection, path):
         with contextlib.suppress(Exception):  # its content may be arbitrary
             text = connection.execute("SELECT content FROM header").fetchone()[0]
             made_by = parse_json(text).get("made_by")
-        raise other_format(path, file_format, made_by)
-    # No view, trigger or table but ours: a crafted one could answer in their place.
-    if set(connection.execute(_DECLARED)) != _expected_objects():
+        raise other_format_error(path, file_format, made_by)
+    # Another view, trigger or table could return other entries than those of the log.
+    if set(connection.execute(_SELECT_SCHEMA_OBJECTS)) != _expected_schema_objects():
         raise LedgerCorruptedError(
             f"ledger {path} was edited: its tables or triggers are not those of this package."
         )
@@ -373,13 +395,14 @@ def _check_schema(connection, path):
 
 
 @functools.lru_cache(maxsize=1)
-def _expected_objects():
-    with _empty() as connection:
-        return frozenset(connection.execute(_DECLARED))
+def _expected_schema_objects():
+    """Return type, name, table and SQL text of each table and trigger of a ledger, as a set."""
+    with _empty_database() as connection:
+        return frozenset(connection.execute(_SELECT_SCHEMA_OBJECTS))
 
 
-def _empty():
-    """Return an empty ledger in memory, which a block closes."""
+def _empty_database():
+    """Return a context manager of a connection to an empty ledger in memory."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
     connection.executescript(_SCHEMA)
@@ -387,7 +410,7 @@ def _empty():
 
 
 def _identity(path):
-    """Return the identity of a file, which a later file of the same name lacks, or ``None``."""
+    """Return device and inode of a file, which no other existing file has; None without a file."""
     with contextlib.suppress(OSError):
         status = os.stat(path)
         return status.st_dev, status.st_ino

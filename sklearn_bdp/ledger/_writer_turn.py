@@ -1,10 +1,10 @@
-"""The order in which processes write to a file: first come, first served.
+"""Queue of the processes that write to a file: first come, first served.
 
-SQLite's lock has no queue: a process that asks at the right moment gets it, and one of several busy
-processes can wait for seconds. Here each waiting writer draws a number and holds a lock on the byte
-of that number in a file beside the ledger; it is first when no smaller number is locked. The kernel
-drops the locks of a process that ends. The order is a courtesy: only SQLite's lock keeps writers
-apart, and a writer whose predecessors do not move tries without waiting for them.
+SQLite's lock has no queue: whichever process tries at the right moment gets it, and one of several
+busy processes can wait for seconds. Here each waiting writer draws a number and locks the byte of
+that number in a file beside the ledger. It is first when no smaller number is locked. The kernel
+drops the locks of a process that ends. The queue decides only who tries first; the lock of SQLite
+keeps writers apart. A writer does not wait long for earlier writers, which may be stopped.
 """
 
 from __future__ import annotations
@@ -21,45 +21,53 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-#: Locks of an open file, not of a process: threads queue like processes, and closing ends them.
+#: Whether there are locks of an open file description, which also keep threads apart and end when
+#: the file is closed. Locks of a process do neither.
 _IS_SUPPORTED = sys.platform == "linux" and sys.maxsize > 2**32 and hasattr(fcntl, "F_OFD_SETLK")
 _FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux: type, whence, start, length, process
-_NUMBER = struct.Struct("<q")  # the next number, at the beginning of the file
-_FIRST_BYTE = 16  # locked by the writer with number 0; byte 0 while a number is drawn
-_TRIES = 100  # to draw a number, one millisecond each
+_NUMBER = struct.Struct("<q")  # number of the next writer, at the beginning of the file
+_FIRST_BYTE = 16  # byte that the writer with number 0 locks; byte 0 is locked to draw a number
+_N_TRIES = 100  # to draw a number, with 1 ms between two tries
 
 
 class WriterTurn:
-    """One writer's number in the queue beside a ledger file; without a queue it is always first."""
+    """Number of one writer in the queue of a ledger file.
 
-    def __init__(self, ledger: Path) -> None:
-        self._path = queue_path(ledger)
+    If no number can be drawn, for instance on another system than Linux, the writer is always
+    first.
+    """
+
+    def __init__(self, ledger_path: Path) -> None:
+        self._path = queue_path(ledger_path)
         self._mode = 0o600
         self._file: Any = None
         self._number: int | None = None
         if _IS_SUPPORTED:
             try:
                 # All users with write access to the ledger may queue.
-                self._mode = os.stat(ledger).st_mode & 0o666
-                self._draw()
-            except OSError:  # a folder that is read-only, or a file system without such locks
+                self._mode = os.stat(ledger_path).st_mode & 0o666
+                self._draw_number()
+            except OSError:  # a read-only folder, or a file system without such locks
                 self.close()
 
-    def _draw(self) -> None:
+    def _draw_number(self) -> None:
+        """Draw the next number of the queue file, and lock the byte of this number."""
         is_new = not self._path.exists()
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._mode)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
         if is_new:
-            os.chmod(self._path, self._mode)  # whatever the umask is
-        for _ in range(_TRIES):
+            os.chmod(self._path, self._mode)  # the umask may have removed rights
+        for _ in range(_N_TRIES):
             if self._set_lock(fcntl.F_WRLCK, 0):
                 break
             time.sleep(0.001)
         else:
-            return  # a process that was stopped while it drew
-        content = os.pread(descriptor, _NUMBER.size, 0)
-        number = _NUMBER.unpack(content)[0] if len(content) == _NUMBER.size else 0
-        number = number if 0 <= number < 2**60 else 0
+            return  # another process was stopped while it drew a number
+        number_bytes = os.pread(descriptor, _NUMBER.size, 0)
+        number = 0
+        if len(number_bytes) == _NUMBER.size:
+            (stored_number,) = _NUMBER.unpack(number_bytes)
+            number = stored_number if 0 <= stored_number < 2**60 else 0
         os.pwrite(descriptor, _NUMBER.pack(number + 1), 0)
         if self._set_lock(fcntl.F_WRLCK, _FIRST_BYTE + number):
             self._number = number
@@ -75,12 +83,15 @@ class WriterTurn:
 
     def close(self) -> None:
         """Leave the queue."""
-        file, self._file, self._number = self._file, None, None
+        file = self._file
+        self._file = None
+        self._number = None
         if file is not None:
             file.close()
 
-    def _set_lock(self, lock_type: int, byte: int) -> bool:
-        request = struct.pack(_FLOCK, lock_type, os.SEEK_SET, byte, 1, 0)
+    def _set_lock(self, lock_type: int, byte_offset: int) -> bool:
+        """Lock or unlock one byte of the queue file; return False if another writer has it."""
+        request = struct.pack(_FLOCK, lock_type, os.SEEK_SET, byte_offset, 1, 0)
         try:
             fcntl.fcntl(self._file.fileno(), fcntl.F_OFD_SETLK, request)
         except (BlockingIOError, PermissionError):
@@ -88,6 +99,6 @@ class WriterTurn:
         return True
 
 
-def queue_path(ledger: Path) -> Path:
-    """Return the file of the queue of a ledger; it holds one number, and may be deleted."""
-    return ledger.with_name(f"{ledger.name}-queue")
+def queue_path(ledger_path: Path) -> Path:
+    """Return the path of a ledger's queue file, which may be deleted."""
+    return ledger_path.with_name(f"{ledger_path.name}-queue")

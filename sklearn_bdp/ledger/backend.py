@@ -1,8 +1,8 @@
-"""Where entries are kept: a protocol of four methods, and the one that keeps them in memory.
+"""Storage of ledger entries: a protocol of four methods, and a backend in memory.
 
-A backend stores texts and does not interpret them: the chain, sealed states and statistics
-are above it (:class:`~sklearn_bdp.ledger.Ledger`). So it can be wrong in one way only, to lose or
-to change what it was given, and that is found out when it is read.
+A backend stores texts and does not interpret them. The hash chain and the secret state are handled
+by :class:`~sklearn_bdp.ledger.ledger.Ledger`, so a backend can only fail by losing or changing
+texts. The chain detects that when the ledger is read.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from sklearn_bdp.exceptions import (
     ProcessBoundaryError,
 )
 
-#: Formats of headers and entries, and the first version of the package that wrote them. A new
-#: format comes with a new version only.
+#: First version of the package that wrote each format of headers and entries.
 FORMATS = {5: "0.1.0", 6: "0.1.0", 7: "0.2.0"}
-FORMAT = max(FORMATS)  # the others can be read, and upgraded
+FORMAT = max(FORMATS)  # format of new ledgers; earlier formats can be read and upgraded
 
 
 class Row(NamedTuple):
-    """One entry as it is stored.
+    """One entry as it is stored, all of it texts but its number.
 
     Parameters
     ----------
@@ -40,80 +39,81 @@ class Row(NamedTuple):
         Canonical JSON of a batch, or of a note's name and content.
     answers : str
         Canonical JSON of the columns of a batch.
-    sealed : str or None
-        Noise of the current threshold, salted; secret. ``None`` if this user has no right to it,
-        and may not query therefore.
+    secret_text : str or None
+        Canonical JSON of the secret state: noise of the threshold in use, and a salt. Empty if the
+        entry does not change it. ``None`` if the user of this process may not read it; this user
+        cannot query the holdout.
     commitment : str
-        Digest of the sealed state.
+        Digest of the secret text.
     digest : str
-        The link: over the one before and all of the above.
+        Link of the chain: digest of the previous link and of all fields above but the secret text.
     """
 
     number: int
     kind: str
     content: str
     answers: str
-    sealed: str | None
+    secret_text: str | None
     commitment: str
     digest: str
 
 
-class Stored(NamedTuple):
-    """Content of a backend at one moment.
+class LedgerContents(NamedTuple):
+    """Contents of a ledger at one moment, as :meth:`Backend.read` returns them.
 
     Parameters
     ----------
     header : str
-        As it was created.
-    start : str
+        Header as it was created.
+    header_digest : str
         Digest of the header.
     head : tuple of int and str
-        Number and digest of the last entry; 0 and ``start`` before the first.
-    known : str or None
-        Digest of the entry that the reader knows as the last, ``None`` if it is missing;
-        ``start`` for 0.
+        Number and digest of the last entry; 0 and ``header_digest`` before the first entry.
+    known_digest : str or None
+        Digest of the entry with the number that was passed to :meth:`Backend.read`, ``None`` if
+        it is missing; ``header_digest`` for 0.
     rows : sequence of Row
-        Later entries, in order: all, or as many as were asked for.
+        Entries after that number, in order: all, or the requested number.
     """
 
     header: str
-    start: str
+    header_digest: str
     head: tuple[int, str]
-    known: str | None
+    known_digest: str | None
     rows: Sequence[Row]
 
 
 class Backend(abc.ABC):
-    """Where the entries of one ledger are kept.
+    """Storage of the entries of one ledger.
 
-    ``str(backend)`` names it in messages; it holds no password. One that is pickled must find the
-    same entries in every process, or raise.
+    ``str(backend)`` names it in messages and must not contain a password. After pickling, a
+    backend must find the same entries in every process, or raise.
 
     See Also
     --------
-    sklearn_bdp.ReusableHoldout : Takes one as ``ledger``.
+    sklearn_bdp.ReusableHoldout : Accepts a backend as ``ledger``.
     """
 
     @abc.abstractmethod
-    def create(self, header: str, start: str, rows: Sequence[Row] = ()) -> bool:
-        """Store a header and the first rows, durably and as a whole, unless there is a ledger.
+    def create(self, header: str, header_digest: str, rows: Sequence[Row] = ()) -> bool:
+        """Create a ledger durably and as a whole, unless it exists.
 
         Parameters
         ----------
-        header, start : str
-            A text and its digest.
+        header, header_digest : str
+            Header of the ledger and its digest.
         rows : sequence of Row, default=()
-            Of a ledger that is copied.
+            Entries of the ledger, if it is a copy.
 
         Returns
         -------
         bool
-            Whether there was none.
+            True if the ledger was created, False if it existed.
         """
 
     @abc.abstractmethod
-    def read(self, after_number: int, limit: int | None = None) -> Stored | None:
-        """Return the stored content at one moment.
+    def read(self, after_number: int, limit: int | None = None) -> LedgerContents | None:
+        """Return the contents of the ledger at one moment.
 
         Parameters
         ----------
@@ -124,15 +124,15 @@ class Backend(abc.ABC):
 
         Returns
         -------
-        Stored or None
-            ``None`` without a ledger.
+        LedgerContents or None
+            ``None`` if there is no ledger.
         """
 
     @abc.abstractmethod
     def lock(self, timeout: float) -> contextlib.AbstractContextManager[None]:
-        """Keep every other writer out, in this process and others, for a block.
+        """Return a context manager that keeps out all other writers, also of other processes.
 
-        :meth:`append` continues the content that :meth:`read` returns inside.
+        Inside it, :meth:`read` returns the contents that :meth:`append` continues.
 
         Parameters
         ----------
@@ -142,30 +142,30 @@ class Backend(abc.ABC):
         Returns
         -------
         context manager
-            Of the block.
+            It holds the lock.
 
         Raises
         ------
         LedgerBusyError
-            After the longest wait.
+            If another writer holds the lock for longer than ``timeout``.
         """
 
     @abc.abstractmethod
     def append(self, expected_head: tuple[int, str], row: Row) -> None:
-        """Store the next entry, at most once in a block of :meth:`lock`; durable on return.
+        """Store the next entry durably, at most once in a block of :meth:`lock`.
 
         After an error the entry is stored as a whole or not at all.
 
         Parameters
         ----------
         expected_head : tuple of int and str
-            Number and digest of the entry before; another head is an error.
+            Number and digest of the previous entry. If the head is another one, this raises.
         row : Row
             The entry.
         """
 
     def set_head(self, head: tuple[int, str]) -> None:
-        """Move the head, inside :meth:`lock`; for repairs only.
+        """Set the stored head, inside :meth:`lock`. Only for repairs.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class Backend(abc.ABC):
         raise NotImplementedError(f"{self} cannot be deleted by a command.")
 
     def check_process(self) -> None:  # noqa: B027  (most can write everywhere)
-        """Raise where this process cannot write."""
+        """Raise ProcessBoundaryError if this process cannot write."""
 
     def close(self) -> None:  # noqa: B027  (some hold nothing open)
         """Close the connection of this process; the next call opens it again."""
@@ -191,44 +191,51 @@ class Backend(abc.ABC):
         self.close()
 
 
-def last_link(start, rows):
-    """Return number and digest of the last entry."""
-    return (rows[-1].number, rows[-1].digest) if rows else (0, start)
+def head_of(header_digest, rows):
+    """Return number and digest of the last row, or 0 and the header's digest without rows."""
+    return (rows[-1].number, rows[-1].digest) if rows else (0, header_digest)
 
 
 class MemoryBackend(Backend):
-    """Entries in the memory of the process that made them."""
+    """Entries in the memory of the process that created the ledger."""
 
     def __init__(self) -> None:
-        self.owner = os.getpid()
-        self._header: tuple[str, str] | None = None
+        self.owner_pid = os.getpid()
+        self._header: tuple[str, str] | None = None  # and its digest
         self._rows: list[Row] = []
         self._lock = threading.Lock()
 
     def __str__(self) -> str:
         return "in memory"
 
-    def create(self, header, start, rows=()):
-        """Store a header."""
+    def create(self, header, header_digest, rows=()):
+        """Store a header and the first entries, unless there are some."""
         if self._header is None:
-            self._header, self._rows = (header, start), list(rows)
+            self._header = (header, header_digest)
+            self._rows = list(rows)
             return True
         return False
 
     def read(self, after_number, limit=None):
-        """Return the stored content."""
+        """Return the contents of the ledger."""
         if self._header is None:
             return None
-        rows = self._rows
-        _, start = self._header
-        _, entry_digest = last_link(start, rows[after_number - 1 : after_number])  # start, for 0
+        header, header_digest = self._header
+        # Without rows, for the number 0, this is the digest of the header.
+        known_rows = self._rows[after_number - 1 : after_number]
+        _, known_digest = head_of(header_digest, known_rows)
         end = None if limit is None else after_number + limit
-        later_rows = rows[after_number:end]
-        return Stored(*self._header, last_link(start, rows), entry_digest, later_rows)
+        return LedgerContents(
+            header=header,
+            header_digest=header_digest,
+            head=head_of(header_digest, self._rows),
+            known_digest=known_digest,
+            rows=self._rows[after_number:end],
+        )
 
     @contextlib.contextmanager
     def lock(self, timeout):
-        """Keep other threads out."""
+        """Return a context manager that keeps out other threads."""
         if not self._lock.acquire(timeout=timeout):
             raise LedgerBusyError(f"the ledger was held for more than {timeout:g} s.")
         try:
@@ -243,8 +250,8 @@ class MemoryBackend(Backend):
         self._rows.append(row)
 
     def check_process(self):
-        """Raise in any process but its own: a copy would answer from a duplicate budget."""
-        if os.getpid() != self.owner:
+        """Raise in other processes: a copy would answer from a duplicate budget."""
+        if os.getpid() != self.owner_pid:
             raise ProcessBoundaryError(
                 "this holdout keeps its records in the memory of another process; here it would "
                 "answer from a duplicate budget. Give it a file that all processes share: "
@@ -252,16 +259,22 @@ class MemoryBackend(Backend):
             )
 
 
-def corrupted(ledger, problem):
-    """Return the error about a ledger that is not as this package wrote it."""
+def corrupted_error(ledger, problem):
+    """Return the error for a ledger that is not as this package wrote it.
+
+    ``ledger``: a location or backend, for the message. ``problem``: a clause.
+    """
     return LedgerCorruptedError(
         f"ledger {ledger} was edited, truncated or restored from an older copy: {problem}. The "
         "holdout was not queried."
     )
 
 
-def other_format(ledger, ledger_format, made_by):
-    """Return the error about a ledger of a format that holdouts do not use."""
+def other_format_error(ledger, ledger_format, made_by):
+    """Return the error for a ledger with a format other than that of this version.
+
+    ``ledger``: a location or backend, for the message. ``made_by``: version in its header.
+    """
     if ledger_format in FORMATS:
         fix = (
             "It can be read: python -m sklearn_bdp ledger show|export|verify. To go on with it, "

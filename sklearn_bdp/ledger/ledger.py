@@ -4,9 +4,8 @@ A batch is decided, recorded and only then released, inside one write lock of th
 processes take turns and a crash at any moment leaves either the whole batch or nothing.
 
 For searches and reports there are notes, in the same chain as the answers: ``note(name, content)``
-adds one, ``notes(name)`` returns those of a name, ``read_notes(place, name)`` looks into a ledger
-before a holdout exists; notes given to :class:`Ledger` when it is created are there from its
-first moment.
+adds one, ``notes(name)`` returns all notes of a name, and ``read_notes(path, name)`` reads them
+before a holdout exists. Notes passed to :class:`Ledger` are stored in the header of a new ledger.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from sklearn_bdp.ledger.backend import (
     Backend,
     MemoryBackend,
     Row,
-    corrupted,
-    other_format,
+    corrupted_error,
+    other_format_error,
 )
 from sklearn_bdp.ledger.batch_record import LedgerTotals
-from sklearn_bdp.ledger.book import PAGE, RECENT, Book, Fact, parse_entry
+from sklearn_bdp.ledger.ledger_state import PAGE, RECENT, LedgerState, SystemNote, parse_entry
 from sklearn_bdp.ledger.postgresql import PostgreSQLBackend, is_url
 from sklearn_bdp.ledger.records import canonical, parse_json
 from sklearn_bdp.utils.hashing import keyed_digest, text_digest
@@ -53,10 +52,11 @@ _LOGGER.addHandler(logging.NullHandler())
 
 
 class Chain:
-    """Digests of links, each over the one before.
+    """Hash chain: the digest of each entry covers the entry and the digest before it.
 
-    Without a key in the environment anybody can compute them, so an edited ledger whose links were
-    computed anew verifies; with one (HMAC-SHA256) only its owner can.
+    Without a key in the environment variable ``SKLEARN_BDP_LEDGER_KEY`` everybody can compute the
+    digests (SHA-256), so an edited ledger with recomputed digests passes verification. With a key
+    (HMAC-SHA256) only owners of the key can compute them.
     """
 
     def __init__(self):
@@ -71,11 +71,15 @@ class Chain:
         self.kind = "hmac-sha256" if key else "sha256"
 
     def link(self, *texts):
-        """Return the digest of texts: of a header, or of the link before and all of an entry."""
-        text = text_digest(*texts)
+        """Return the digest of a link, a hexadecimal text.
+
+        ``texts``: ``"header"`` and the text of a header, or the digest of the previous entry and
+        the kind, content, answers and commitment of an entry.
+        """
+        digest = text_digest(*texts)
         if not self._key:
-            return text
-        return keyed_digest(self._key, text)
+            return digest
+        return keyed_digest(self._key, digest)
 
 
 def backend_at(location: Any, *, timeout: float = 60.0) -> Backend:
@@ -90,13 +94,29 @@ def backend_at(location: Any, *, timeout: float = 60.0) -> Backend:
 
 
 class Ledger:
-    """Records of one holdout, at a ``place``: a path, a URL, a backend, ``None`` for memory.
+    """Ledger of one holdout, with the state that this process has verified.
 
-    Without a ``header`` (fingerprints and parameters of the holdout) it reads an existing ledger
-    and creates none. ``head``: number and digest of an entry that it is known to contain;
-    ``notes``: facts that a new ledger starts with, names and JSON content. ``older_data``: returns
-    the digest of the records that version 0.1 made, for a ledger that was upgraded.
-    ``checks_head``: whether the head must be the last entry, as it is unless it is repaired.
+    Parameters
+    ----------
+    location : str, Path, LedgerURL, Backend or None
+        A path, a URL or a backend. ``None``: the memory of this process.
+    header : dict or None
+        Fingerprints and parameters of the holdout, which the header of the ledger must match.
+        ``None``: an existing ledger is read, and none is created.
+    create : bool
+        Whether a missing ledger is created, if there is a ``header``.
+    timeout : float
+        Longest wait for other threads and processes, in seconds.
+    head : tuple of int and str, or None
+        Number and digest of an entry that the ledger must contain.
+    notes : dict or None
+        JSON contents of the notes that a new ledger starts with, by name (:class:`SystemNote` or
+        str).
+    older_data : callable or None
+        Takes nothing and returns the digest of the records in the form of version 0.1. It
+        identifies the records of an upgraded ledger.
+    checks_head : bool
+        Whether the stored head must be the last entry. False only for repairs.
     """
 
     def __init__(
@@ -114,31 +134,38 @@ class Ledger:
         self.backend = backend_at(location, timeout=timeout)
         self.timeout = float(timeout)
         self._checks_head = checks_head
-        self._header = header
+        self._expected_header = header
         self._older_data = older_data
-        self._expected = head  # must be on the chain when it is first walked
+        #: Number and digest of an entry that the chain must contain when it is read next, or None.
+        self._expected_head = head
         self._chain = Chain()
-        self._book = None  # verified state in this process
-        self.sealed = None  # the state that was sealed last; never to be shown
-        self._is_marking = False  # whether the note of a move is written
-        self._is_withheld = False  # whether this user may not read it
-        self._lock, self._owner = threading.Lock(), os.getpid()
+        self._state: Any = None  # LedgerState that this process has verified, or None
+        #: JSON text of the latest secret state (noise of the threshold in use); never shown.
+        self.secret_text: str | None = None
+        self._is_marking = False  # whether the note of a move is being written
+        self._is_withheld = False  # whether this user may not read the secret state
+        self._lock, self._owner_pid = threading.Lock(), os.getpid()
         if create and header is not None:
-            facts = {k.value: v for k, v in (notes or {}).items() if isinstance(k, Fact)}
-            user_notes = {k: v for k, v in (notes or {}).items() if not isinstance(k, Fact)}
-            first = {
+            system_notes = {}
+            user_notes = {}
+            for name, note_content in (notes or {}).items():
+                if isinstance(name, SystemNote):
+                    system_notes[name.value] = note_content
+                else:
+                    user_notes[name] = note_content
+            ledger_fields = {
                 "chain": self._chain.kind,
-                "facts": facts,
+                "facts": system_notes,
                 "format": FORMAT,
                 "notes": user_notes,
             }
-            text = canonical(header | first)
-            self.backend.create(text, self._chain.link("header", text))
-        with self.transaction() as book:  # walks and checks the whole chain
-            self.header = book.header
-            if header is not None:  # a holdout: to look at a ledger that was moved is no query
-                self._check_not_moved(book)
-            n_entries = book.head[0]
+            header_text = canonical(header | ledger_fields)
+            self.backend.create(header_text, self._chain.link("header", header_text))
+        with self.transaction() as ledger_state:  # verifies the whole chain
+            self.header = ledger_state.header
+            if header is not None:  # without one the caller only reads, also a moved ledger
+                self._check_not_moved(ledger_state)
+            n_entries = ledger_state.head[0]
         _LOGGER.info("ledger %s: opened, entries: %d", self.backend, n_entries)
 
     def __repr__(self) -> str:
@@ -150,43 +177,49 @@ class Ledger:
     @property
     def head(self) -> tuple[int, str]:
         """Number and digest of the last entry this process has verified."""
-        return self._expected if self._book is None else self._book.head
+        return self._expected_head if self._state is None else self._state.head
 
     def close(self) -> None:
         """Close the connection of this process; the next transaction opens it again."""
         self.backend.close()
 
-    def verify(self) -> Book:
-        """Check every entry to the last detail, also entries that an opened ledger reads later.
+    def verify(self) -> LedgerState:
+        """Parse and check every entry, also those that opening a ledger does not parse.
 
         Returns
         -------
-        Book
-            Verified entries.
+        LedgerState
+            State of the ledger.
+
+        Raises
+        ------
+        LedgerCorruptedError
+            If an entry cannot be parsed or does not follow from the entries before it.
         """
-        with self.transaction() as book:
-            last = LedgerTotals()
-            for row in book.rows():
+        with self.transaction() as ledger_state:
+            totals = LedgerTotals()
+            for row in ledger_state.rows():
                 try:
-                    entry = parse_entry(row, last=last)
+                    entry = parse_entry(row, previous_totals=totals)
                 except Exception:  # its content may be arbitrary
                     entry = None
                 if entry is None:
-                    raise corrupted(self.backend, f"entry {row.number} cannot be read")
+                    raise corrupted_error(self.backend, f"entry {row.number} cannot be read")
                 if entry.record is not None:
-                    last = entry.record.totals
-            return book
+                    totals = entry.record.totals
+            return ledger_state
 
     @contextlib.contextmanager
-    def seen(self) -> Iterator[Book]:
-        """Yield the state that this process has verified so far, without reading the backend.
+    def verified_state(self) -> Iterator[LedgerState]:
+        """Yield the state that this process has verified so far.
 
-        Recorded answers never change, and later entries of others are found when a batch is
-        written. This suffices for look-ups before a batch and for texts about it afterwards.
+        The backend is read only if this process has not read it yet. Recorded answers never
+        change, and later entries of other processes are read when a batch is written. So this
+        state suffices to look up answers before a batch and to describe them afterwards.
         """
         self.backend.check_process()
-        if self._owner != os.getpid():  # forked: the holder of the lock does not exist here
-            self._lock, self._owner = threading.Lock(), os.getpid()
+        if self._owner_pid != os.getpid():  # after a fork: the holder of the lock is not here
+            self._lock, self._owner_pid = threading.Lock(), os.getpid()
         is_locked = False
         try:
             is_locked = self._lock.acquire(timeout=self.timeout)
@@ -195,35 +228,37 @@ class Ledger:
                     f"another thread held the ledger for more than {self.timeout:g} s. The holdout "
                     "was not queried. Try again."
                 )
-            if self._book is None:
+            if self._state is None:
                 self._catch_up()
-            yield self._book
+            yield self._state
         except BaseException:
-            # An interrupt may have left half an entry in the book: the chain is read again.
-            if is_locked and self._book is not None:
-                self._expected, self._book = self._book.head, None
+            # An interrupt may have left half an entry in the state: the chain is read again.
+            if is_locked and self._state is not None:
+                self._expected_head = self._state.head
+                self._state = None
             raise
         finally:
             if is_locked:
                 self._lock.release()
 
     def mark_moved(self, target: str | None) -> None:
-        """Record the new location of the ledger: nothing is answered here; None: it stays here.
+        """Record that the ledger was moved: from then on it answers no query.
 
         Parameters
         ----------
         target : str or None
-            In words.
+            New location, as in messages. ``None`` withdraws an earlier mark.
         """
         self._is_marking = True
         try:
-            with self.transaction(write=True) as book:
-                book.note(Fact.MOVED, {"to": target})
+            with self.transaction(write=True) as ledger_state:
+                ledger_state.note(SystemNote.MOVED, {"to": target})
         finally:
             self._is_marking = False
 
-    def _check_not_moved(self, book):
-        target = book.moved_to()
+    def _check_not_moved(self, ledger_state):
+        """Raise LedgerUnavailableError if the ledger was moved, unless a move is being recorded."""
+        target = ledger_state.moved_to()
         if target is not None and not self._is_marking:
             raise LedgerUnavailableError(
                 f"ledger {self.backend} was moved to {target}. Use it there. If the move "
@@ -232,123 +267,142 @@ class Ledger:
             )
 
     @contextlib.contextmanager
-    def transaction(self, *, write: bool = False) -> Iterator[Book]:
-        """Yield the book as of now; a writing one holds the lock and can add one entry to it."""
-        with self.seen():
+    def transaction(self, *, write: bool = False) -> Iterator[LedgerState]:
+        """Yield the current state of the ledger, after reading the backend.
+
+        ``write=True`` holds the lock of the backend, and the state then can append one entry.
+        """
+        with self.verified_state():
             if not write:
                 self._catch_up()
-                yield self._book
+                yield self._state
                 return
             with self.backend.lock(self.timeout):
                 self._catch_up()
-                self._check_not_moved(self._book)
-                if self._is_withheld:  # noise drawn anew would leak more than is charged
+                self._check_not_moved(self._state)
+                if self._is_withheld:  # newly drawn noise would leak more than is charged
                     raise LedgerUnavailableError(
                         f"ledger {self.backend}: this user may not read the sealed noise of the "
                         "threshold in use, and therefore not query the holdout. The holdout was "
                         "not queried."
                     )
-                self._book._write = self._write
+                self._state._write = self._write
                 try:
-                    yield self._book
+                    yield self._state
                 finally:
-                    del self._book._write
+                    del self._state._write
 
     def _catch_up(self):
         """Verify every entry after those verified earlier, up to the head."""
-        book = self._book
+        ledger_state = self._state
         while True:
-            stored = self.backend.read(0 if book is None else book.head[0], PAGE)
-            if stored is None:
+            contents = self.backend.read(0 if ledger_state is None else ledger_state.head[0], PAGE)
+            if contents is None:
                 raise LedgerUnavailableError(
                     f"ledger {self.backend} was not found; it is not created anew, because that "
                     "would reset the budget."
                 )
-            if book is None:
-                book = self._open(stored)
-            if stored.known != book.head[1]:
-                raise corrupted(self.backend, "entries seen earlier are missing")
-            for row in stored.rows:
-                is_recent = book.head[0] >= stored.head[0] - RECENT
-                self._verify(row, book.head[0] + 1, book.head[1], opens_seal=is_recent)
-                self._add(book, row, is_recent=is_recent)
-                self._is_withheld = row.sealed is None
-                self.sealed = row.sealed or self.sealed
-            if len(stored.rows) < PAGE:
+            if ledger_state is None:
+                ledger_state = self._open(contents)
+            if contents.known_digest != ledger_state.head[1]:
+                raise corrupted_error(self.backend, "entries seen earlier are missing")
+            for row in contents.rows:
+                is_recent = ledger_state.head[0] >= contents.head[0] - RECENT
+                last_number, last_digest = ledger_state.head
+                self._verify(row, last_number + 1, last_digest, checks_secret=is_recent)
+                self._add(ledger_state, row, is_recent=is_recent)
+                self._is_withheld = row.secret_text is None
+                self.secret_text = row.secret_text or self.secret_text
+            if len(contents.rows) < PAGE:
                 break
-        if self._checks_head and book.head != stored.head:
-            raise corrupted(self.backend, "its log and its head do not agree")
-        self._add(book, None)
-        self._book = book
-        self._check_expected_head(book)
+        if self._checks_head and ledger_state.head != contents.head:
+            raise corrupted_error(self.backend, "its log and its head do not agree")
+        self._read_latest_record(ledger_state)
+        self._state = ledger_state
+        self._check_expected_head(ledger_state)
 
-    def _check_expected_head(self, book):
-        """Raise unless the chain still holds the head that this process has seen earlier."""
-        if self._expected is not None and self._expected[0] > 0:
-            number, link = self._expected
-            if number > len(book.digests) or book.digests[number - 1] != link:
-                raise corrupted(self.backend, "entries seen earlier are missing")
-        self._expected = None
+    def _check_expected_head(self, ledger_state):
+        """Raise unless the chain still contains the head that this process has seen earlier."""
+        if self._expected_head is not None and self._expected_head[0] > 0:
+            number, digest = self._expected_head
+            if number > len(ledger_state.digests) or ledger_state.digests[number - 1] != digest:
+                raise corrupted_error(self.backend, "entries seen earlier are missing")
+        self._expected_head = None
 
-    def _add(self, book, row, **options):
-        """Let a book read a row, or all rows that it has not read so far."""
+    def _add(self, ledger_state, row, *, is_recent):
+        """Add a verified row to a state; raise LedgerCorruptedError if it cannot be parsed."""
         try:
-            if row is None:
-                book.read_latest_record()
-            else:
-                book.add(row, **options)
+            ledger_state.add(row, is_recent=is_recent)
             return
         except Exception:  # its content may be arbitrary
-            number = book.head[0] if row is None else row.number
-        raise corrupted(self.backend, f"entry {number} cannot be read")
+            number = row.number
+        raise corrupted_error(self.backend, f"entry {number} cannot be read")
 
-    def _verify(self, row, number, previous, *, opens_seal=True):
-        """Raise unless a row is entry ``number`` of the chain, after the digest ``previous``.
+    def _read_latest_record(self, ledger_state):
+        """Let a state parse its latest batch; raise LedgerCorruptedError if that fails."""
+        try:
+            ledger_state.read_latest_record()
+            return
+        except Exception:  # its content may be arbitrary
+            number = ledger_state.head[0]
+        raise corrupted_error(self.backend, f"entry {number} cannot be read")
 
-        The sealed state of an earlier entry is not used again, and need not match its digest.
+    def _verify(self, row, number, previous_digest, *, checks_secret=True):
+        """Raise unless a row is entry ``number`` of the chain and follows ``previous_digest``.
+
+        ``checks_secret``: whether the secret state must match its commitment. Those of earlier
+        entries are not used again, and need not.
         """
-        stored_number, entry_kind, content, answers, sealed, commitment, link = row
-        is_whole = (
+        stored_number, entry_kind, content, answers, secret_text, commitment, digest = row
+        is_intact = (
             stored_number == number
             and type(entry_kind) is type(content) is type(answers) is type(commitment) is str
-            and (sealed is None or type(sealed) is str)
-            and (sealed is None or not opens_seal or text_digest(sealed) == commitment)
-            and self._chain.link(previous, entry_kind, content, answers, commitment) == link
+            and (secret_text is None or type(secret_text) is str)
+            and (secret_text is None or not checks_secret or text_digest(secret_text) == commitment)
+            and self._chain.link(previous_digest, entry_kind, content, answers, commitment)
+            == digest
         )
-        if not is_whole:
-            raise corrupted(self.backend, f"the chain breaks at entry {number}")
+        if not is_intact:
+            raise corrupted_error(self.backend, f"the chain breaks at entry {number}")
 
     def _load(self, after_number, limit):
-        """Return rows that were verified earlier."""
+        """Return at most ``limit`` rows after a number; raise unless they were verified earlier."""
         rows = self.backend.read(after_number, limit).rows[:limit]
         for number, row in enumerate(rows, after_number + 1):
-            self._verify(row, number, self._book.link_before(number))
-            if row.digest != self._book.digests[number - 1]:
-                raise corrupted(self.backend, f"entry {number} was replaced")
-        if len(rows) < min(limit, self._book.head[0] - after_number):
-            raise corrupted(self.backend, "entries seen earlier are missing")
+            self._verify(row, number, self._state.digest_before(number))
+            if row.digest != self._state.digests[number - 1]:
+                raise corrupted_error(self.backend, f"entry {number} was replaced")
+        if len(rows) < min(limit, self._state.head[0] - after_number):
+            raise corrupted_error(self.backend, "entries seen earlier are missing")
         return rows
 
-    def _write(self, entry_kind, content, answers, sealed):
-        """Write the entry that follows the head."""
-        self._book._write = None  # a transaction writes one entry
-        user = process_user()
+    def _write(self, entry_kind, content, answers, secret_text):
+        """Write the entry that follows the head, and return it.
+
+        ``content``: the :class:`BatchRecord` of a batch, or the JSON text of a note. ``answers``:
+        the :class:`Answers` of a batch, or ().
+        """
+        self._state._write = None  # a transaction writes one entry
         if entry_kind == "batch":
-            record = dataclasses.replace(content, user=user)
+            user = process_user()
+            content = dataclasses.replace(content, user=user)
             answers = answers.with_user(user) if answers else answers
-            text = record.to_json()
+            content_text = content.to_json()
         else:
-            record = text = content
-        number, previous = self._book.head
+            content_text = content
+        last_number, last_digest = self._state.head
+        number = last_number + 1
         answers_text = answers.to_json() if answers else "[]"
-        commitment = text_digest(sealed)
-        link = self._chain.link(previous, entry_kind, text, answers_text, commitment)
-        row = Row(number + 1, entry_kind, text, answers_text, sealed, commitment, link)
-        checked_row = row._replace(content=record, answers=answers or answers_text)
-        entry = parse_entry(checked_row, last=self._book.last)  # else it is not written
-        self.backend.append(self._book.head, row)
-        self._book.add_entry(row, entry)
-        self.sealed = sealed or self.sealed
+        commitment = text_digest(secret_text)
+        digest = self._chain.link(last_digest, entry_kind, content_text, answers_text, commitment)
+        row = Row(number, entry_kind, content_text, answers_text, secret_text, commitment, digest)
+        # The same row with objects in place of their texts, which are not parsed again.
+        row_of_objects = row._replace(content=content, answers=answers or answers_text)
+        # Raises before anything is written, if the entry does not follow.
+        entry = parse_entry(row_of_objects, previous_totals=self._state.totals)
+        self.backend.append(self._state.head, row)
+        self._state.add_entry(row, entry)
+        self.secret_text = secret_text or self.secret_text
         self._log(entry)
         return entry
 
@@ -366,19 +420,22 @@ class Ledger:
         if entry.record.totals.closed:
             _LOGGER.info("ledger %s: closed by the final report", self.backend)
 
-    def _open(self, stored):
-        """Return an empty book under the verified header."""
+    def _open(self, contents):
+        """Return the state of a ledger without entries, after checking its header.
+
+        ``contents``: :class:`LedgerContents` of the backend.
+        """
         header = None
-        expected_header = self._header
+        expected_header = self._expected_header
         with contextlib.suppress(Exception):  # its content may be arbitrary
-            header = parse_json(stored.header)
+            header = parse_json(contents.header)
         if not isinstance(header, dict):
-            raise corrupted(self.backend, "its header is missing")
-        # A ledger of an earlier format is only looked at.
-        is_older = expected_header is None and header.get("format") in FORMATS
-        if header.get("format") != FORMAT and not is_older:
-            raise other_format(self.backend, header.get("format"), header.get("made_by"))
-        self._check_chain(header, stored)
+            raise corrupted_error(self.backend, "its header is missing")
+        # Ledgers of an earlier format can be read, but not used by a holdout.
+        is_readable = expected_header is None and header.get("format") in FORMATS
+        if header.get("format") != FORMAT and not is_readable:
+            raise other_format_error(self.backend, header.get("format"), header.get("made_by"))
+        self._check_chain(header, contents)
         problems = [] if expected_header is None else self._differences(expected_header, header)
         if problems:
             raise LedgerMismatchError(
@@ -387,44 +444,52 @@ class Ledger:
                 "pipeline. A new path is for other records only: a second ledger of the same "
                 "records does not know the answers in the first. The holdout was not queried."
             )
-        with contextlib.suppress(KeyError, AttributeError, ValueError):  # of a header that we wrote
-            return Book(header, stored.start, self._load)
-        raise corrupted(self.backend, "its header cannot be read")
+        # A header of another version may lack fields.
+        with contextlib.suppress(KeyError, AttributeError, ValueError):
+            return LedgerState(header, contents.header_digest, self._load)
+        raise corrupted_error(self.backend, "its header cannot be read")
 
-    def _check_chain(self, header, stored):
-        """Raise if the chain has a key and this process has none, or the reverse, or another."""
+    def _check_chain(self, header, contents):
+        """Raise LedgerError unless ledger and process have the same key, or no key."""
         if header.get("chain") != self._chain.kind:
-            keyed = header.get("chain") == "hmac-sha256"
-            fix = "set to its key" if keyed else "unset, to trust a ledger that has no key"
+            ledger_has_key = header.get("chain") == "hmac-sha256"
+            fix = "set to its key" if ledger_has_key else "unset, to trust a ledger that has no key"
             raise LedgerError(
                 f"ledger {self.backend}: the environment variable {KEY_VARIABLE} must be {fix}. "
                 "The holdout was not queried."
             )
-        if self._chain.link("header", stored.header) != stored.start:
+        if self._chain.link("header", contents.header) != contents.header_digest:
             problem = f"its header was edited, or sealed with another {KEY_VARIABLE}"
-            raise corrupted(self.backend, problem)
+            raise corrupted_error(self.backend, problem)
 
     def _differences(self, expected_header, header):
-        """Return the names of settings that differ from those of the ledger, never their values."""
+        """Return descriptions of how the expected header differs from that of the ledger.
+
+        Data are named only. Parameters are described with both values.
+        """
         if not self._has_same_data(expected_header, header):
             return ["other data, order, test_size, random_state or correlation"]
         differences = []
-        columns = expected_header.get("columns"), header.get("columns")
-        if None not in columns and columns[0] != columns[1]:
+        expected_columns = expected_header.get("columns")
+        columns = header.get("columns")
+        has_columns = expected_columns is not None and columns is not None
+        if has_columns and expected_columns != columns:
             differences.append("other names of columns")
         if expected_header["correlation"] != header.get("correlation"):
             differences.append("another correlation")
-        stored_parameters = header.get("parameters")
-        if not isinstance(stored_parameters, dict):
-            stored_parameters = {}
-        parameters = json.loads(json.dumps(expected_header["parameters"]))
-        for name, value in parameters.items():
-            if value != stored_parameters.get(name):
-                differences.append(_describe_difference(name, value, stored_parameters.get(name)))
+        ledger_parameters = header.get("parameters")
+        if not isinstance(ledger_parameters, dict):
+            ledger_parameters = {}
+        # Through JSON, like those of the ledger: tuples become lists.
+        expected_parameters = json.loads(json.dumps(expected_header["parameters"]))
+        for name, expected_value in expected_parameters.items():
+            ledger_value = ledger_parameters.get(name)
+            if expected_value != ledger_value:
+                differences.append(_describe_difference(name, expected_value, ledger_value))
         return differences
 
     def _has_same_data(self, expected_header, header):
-        """Return whether a header is about the records of a holdout."""
+        """Return whether the header of a ledger has the digest of the expected records."""
         if expected_header["data"] == header.get("data"):
             return True
         is_upgraded = "upgraded_from" in header and self._older_data is not None
@@ -432,8 +497,8 @@ class Ledger:
 
 
 def _describe_difference(name, value, ledger_value):
-    """Return how a parameter differs from that in the ledger, under its public name."""
-    if name == "beta" and isinstance(ledger_value, float):  # a header keeps its complement
+    """Return a text about a parameter that differs from that in the ledger."""
+    if name == "beta" and isinstance(ledger_value, float):  # beta = 1 - confidence_level
         name = "confidence_level"
         value = float(1 - Decimal(str(value)))
         ledger_value = float(1 - Decimal(str(ledger_value)))
@@ -461,7 +526,7 @@ def read_notes(path: Any, name: Any, *, timeout: float = 60.0) -> list[Any]:
     Raises
     ------
     LedgerError
-        One of its subclasses, if there is a file that cannot be used.
+        If there is a ledger that cannot be read. The class is one of its subclasses.
 
     Examples
     --------
@@ -482,7 +547,7 @@ def read_notes(path: Any, name: Any, *, timeout: float = 60.0) -> list[Any]:
     try:
         if backend.read(0, 1) is None:
             return []
-        with Ledger(backend, timeout=timeout).seen() as book:
-            return book.notes(name)
+        with Ledger(backend, timeout=timeout).verified_state() as ledger_state:
+            return ledger_state.notes(name)
     finally:
         backend.close()

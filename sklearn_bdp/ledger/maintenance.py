@@ -1,7 +1,8 @@
-"""The life of a ledger: listed, copied, moved, upgraded, repaired, deleted.
+"""Maintenance of ledgers: list, copy, move, upgrade, repair and delete.
 
-Nothing here gives a holdout a second budget by accident: a move marks its source before the target
-exists, an upgrade keeps the older ledger under another name, and a failure leaves no target.
+These functions must not give a holdout a second budget by accident. A move marks its source before
+the target exists, an upgrade keeps the older ledger under another name, and a failure leaves no
+target.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from typing import Any
 
 from sklearn_bdp.exceptions import LedgerError, LedgerVersionError
 from sklearn_bdp.ledger._sqlite import SQLiteBackend, is_ledger_file
-from sklearn_bdp.ledger.backend import FORMAT, Backend, Row
-from sklearn_bdp.ledger.book import Fact
+from sklearn_bdp.ledger.backend import FORMAT, Backend, LedgerContents, Row, head_of
 from sklearn_bdp.ledger.ledger import Chain, Ledger, backend_at
+from sklearn_bdp.ledger.ledger_state import SystemNote
 from sklearn_bdp.ledger.postgresql import LedgerURL, PostgreSQLBackend, is_url
 from sklearn_bdp.ledger.records import canonical, parse_json
 
 
 def list_ledgers(location: Any) -> list[Any]:
-    """Return the ledgers of a folder or a database, or the one at a path or URL.
+    """Return the locations of the ledgers in a folder or a database, or at one path or URL.
 
     Parameters
     ----------
@@ -33,14 +34,14 @@ def list_ledgers(location: Any) -> list[Any]:
     Returns
     -------
     list of Path or LedgerURL
-        Where they are.
+        Location of each ledger.
     """
     if is_url(location):
-        text = str(location)
-        if "holdout=" in text:
-            return [LedgerURL(text)]
-        separator = "&" if "?" in text else "?"
-        url = LedgerURL(f"{text}{separator}holdout=any")
+        url_text = str(location)
+        if "holdout=" in url_text:
+            return [LedgerURL(url_text)]
+        separator = "&" if "?" in url_text else "?"
+        url = LedgerURL(f"{url_text}{separator}holdout=any")
         with PostgreSQLBackend(url) as backend:
             return [url.with_holdout(name) for name in backend.holdouts()]
     path = Path(location)
@@ -50,49 +51,56 @@ def list_ledgers(location: Any) -> list[Any]:
 
 
 def copy_ledger(source: Any, target: Any) -> tuple[int, str]:
-    """Copy a ledger with all that is sealed in it; return number and digest of the last entry."""
-    ledger = Ledger(source)
-    backend = backend_at(target)
-    with ledger.backend.lock(ledger.timeout):
-        head = ledger.verify().head
-        stored = _stored(ledger.backend)
-    return _create(backend, stored.header, stored.start, stored.rows, head=head)
+    """Copy a ledger with its secret state; return number and digest of the last entry.
+
+    ``source``, ``target``: locations as for :class:`~sklearn_bdp.ledger.ledger.Ledger`.
+    """
+    source_ledger = Ledger(source)
+    target_backend = backend_at(target)
+    with source_ledger.backend.lock(source_ledger.timeout):
+        head = source_ledger.verify().head
+        contents = _read_contents(source_ledger.backend)
+    return _create(
+        target_backend, contents.header, contents.header_digest, contents.rows, head=head
+    )
 
 
 def move_ledger(source: Any, target: Any) -> tuple[int, str]:
-    """Move a ledger: from then on the source answers nothing and names the target.
+    """Move a ledger; return number and digest of the last entry.
 
-    The source is marked first, so that both never answer at the same moment. A move that was
-    interrupted is completed by the same call.
+    From then on the source answers no query and names the target. The source is marked first, so
+    that both never answer at the same moment. The same call completes an interrupted move.
+    ``source``, ``target``: locations as for :class:`~sklearn_bdp.ledger.ledger.Ledger`.
     """
-    ledger = Ledger(source)
-    backend = backend_at(target)
-    with ledger.transaction() as book:
-        destination = book.moved_to()
-    if destination is None:
-        if backend.read(0, 1) is not None:
-            raise _exists(backend)
-        ledger.verify()
-        ledger.mark_moved(str(backend))
-    elif destination != str(backend):
-        raise LedgerError(f"ledger {ledger.backend} was moved to {destination} before.")
-    stored = _stored(ledger.backend)
-    rows = stored.rows[:-1]  # all but the mark
-    head = (rows[-1].number, rows[-1].digest) if rows else (0, stored.start)
-    if backend.read(0, 1) is not None and Ledger(backend).head == head:
+    source_ledger = Ledger(source)
+    target_backend = backend_at(target)
+    with source_ledger.transaction() as ledger_state:
+        earlier_target = ledger_state.moved_to()
+    if earlier_target is None:
+        if target_backend.read(0, 1) is not None:
+            raise _exists_error(target_backend)
+        source_ledger.verify()
+        source_ledger.mark_moved(str(target_backend))
+    elif earlier_target != str(target_backend):
+        raise LedgerError(f"ledger {source_ledger.backend} was moved to {earlier_target} before.")
+    contents = _read_contents(source_ledger.backend)
+    rows = contents.rows[:-1]  # all but the note of the move
+    head = head_of(contents.header_digest, rows)
+    if target_backend.read(0, 1) is not None and Ledger(target_backend).head == head:
         return head
     try:
-        return _create(backend, stored.header, stored.start, rows, head=head)
+        return _create(target_backend, contents.header, contents.header_digest, rows, head=head)
     except BaseException:
-        ledger.mark_moved(None)
+        source_ledger.mark_moved(None)
         raise
 
 
 def upgrade_ledger(location: Any) -> str:
-    """Write a ledger in the format of this version; return where the older one is kept.
+    """Write a ledger in the format of this version; return the location of the older one.
 
     A file is replaced in one step, and the older one stays beside it. In a database the tables of
-    the older version stay as they are.
+    the older version stay as they are. Raises LedgerVersionError if the ledger has this format, and
+    LedgerError if it cannot be upgraded.
     """
     older = Ledger(location)
     older_format = older.header["format"]
@@ -100,10 +108,10 @@ def upgrade_ledger(location: Any) -> str:
         raise LedgerVersionError(
             f"ledger {older.backend} has format {FORMAT} already. Nothing was changed."
         )
-    with _kept_apart(older):
+    with _without_writers(older):
         older.verify()
-        stored = _stored(older.backend)
-        if _has_uncharged_report(stored):
+        contents = _read_contents(older.backend)
+        if _has_uncharged_report(contents):
             raise LedgerError(
                 f"ledger {older.backend} was not upgraded: a final report was begun and did not "
                 "finish. The version that began it did not charge for that, so this version cannot "
@@ -111,17 +119,18 @@ def upgrade_ledger(location: Any) -> str:
                 "can still be read: python -m sklearn_bdp ledger show|export|verify. Nothing was "
                 "changed."
             )
-        header, start, rows = _converted(stored)
-        head = (rows[-1].number, rows[-1].digest) if rows else (0, start)
+        header, header_digest, rows = _convert(contents)
+        head = head_of(header_digest, rows)
         if isinstance(older.backend, PostgreSQLBackend):
-            _create(PostgreSQLBackend(older.backend.url), header, start, rows, head=head)
+            newer_backend = PostgreSQLBackend(older.backend.url)
+            _create(newer_backend, header, header_digest, rows, head=head)
             return f"the tables of format {older_format} in {older.backend}"
         path = older.backend.path
         backup = path.with_name(f"{path.name}.format-{older_format}")
         draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}.upgrade")
         try:
-            _create(SQLiteBackend(draft), header, start, rows, head=head)
-            os.link(path, backup)  # an existing file is an error
+            _create(SQLiteBackend(draft), header, header_digest, rows, head=head)
+            os.link(path, backup)  # raises FileExistsError if there is a file
             os.replace(draft, path)
         except OSError as error:
             raise LedgerError(
@@ -133,105 +142,117 @@ def upgrade_ledger(location: Any) -> str:
 
 
 def repair_ledger(location: Any) -> tuple[int, str] | None:
-    """Move the head to the last entry if it is elsewhere and all entries are intact.
+    """Set the stored head to the last entry, if it differs and all entries are intact.
 
-    No entry is changed or removed: recorded answers stay charged. Returns the head, or None if
-    nothing was wrong.
+    No entry is changed or removed: recorded answers stay charged. Returns number and digest of the
+    last entry, or None if the stored head was correct.
     """
     ledger = Ledger(location, checks_head=False)
     with ledger.backend.lock(ledger.timeout):
-        book = ledger.verify()
-        if _stored(ledger.backend).head == book.head:
+        ledger_state = ledger.verify()
+        if _read_contents(ledger.backend).head == ledger_state.head:
             return None
-        ledger.backend.set_head(book.head)
+        ledger.backend.set_head(ledger_state.head)
     Ledger(location).verify()
-    return book.head
+    return ledger_state.head
 
 
 def delete_ledger(location: Any) -> None:
-    """Delete a ledger, its answers and their cost."""
+    """Delete a ledger with its answers and the record of the information spent."""
     ledger = Ledger(location)
     with ledger.backend.lock(ledger.timeout):
         ledger.backend.delete()
     ledger.close()
 
 
-def _stored(backend: Backend) -> Any:
-    stored = backend.read(0)
-    if stored is None:
+def _read_contents(backend: Backend) -> LedgerContents:
+    """Return all contents of a ledger; raise LedgerError if there is none."""
+    contents = backend.read(0)
+    if contents is None:
         raise LedgerError(f"ledger {backend} was not found.")
-    return stored
+    return contents
 
 
-def _create(backend, header, start, rows, *, head):
-    """Create a ledger and verify it; leave none if that fails."""
-    if not backend.create(header, start, rows):
-        raise _exists(backend)
+def _create(backend, header, header_digest, rows, *, head):
+    """Create a ledger, verify it and return its head; delete it if that fails."""
+    if not backend.create(header, header_digest, rows):
+        raise _exists_error(backend)
     try:
-        copy = Ledger(backend)
-        if copy.verify().head != head:
+        ledger = Ledger(backend)
+        if ledger.verify().head != head:
             raise LedgerError(f"the copy at {backend} differs from its source.")
-        copy.close()
+        ledger.close()
     except BaseException:
         backend.delete()
         raise
     return head
 
 
-def _exists(backend):
+def _exists_error(backend):
+    """Return the error for a target that has a ledger already."""
     return LedgerError(f"there is a ledger at {backend} already. Nothing was copied.")
 
 
-def _converted(stored: Any) -> tuple[str, str, list[Row]]:
-    """Return header, its digest and entries in the format of this version, linked anew."""
-    facts = parse_json(stored.header)
+def _convert(contents: LedgerContents) -> tuple[str, str, list[Row]]:
+    """Return header, its digest and rows in the format of this version, with new digests."""
+    older_header = parse_json(contents.header)
     chain = Chain()
     header = canonical(
-        facts | {"format": FORMAT, "columns": None, "upgraded_from": facts["format"]}
+        older_header | {"format": FORMAT, "columns": None, "upgraded_from": older_header["format"]}
     )
-    start = previous = chain.link("header", header)
+    header_digest = chain.link("header", header)
+    digest = header_digest
     rows = []
-    for row in stored.rows:
+    for row in contents.rows:
         content = row.content
         if row.kind == "batch":
             content = _with_finding(content)
         elif row.kind == "fact":
             content = _with_charge(content)
-        previous = chain.link(previous, row.kind, content, row.answers, row.commitment)
-        rows.append(row._replace(content=content, digest=previous))
-    return header, start, rows
+        digest = chain.link(digest, row.kind, content, row.answers, row.commitment)
+        rows.append(row._replace(content=content, digest=digest))
+    return header, header_digest, rows
 
 
-def _has_uncharged_report(stored):
+def _has_uncharged_report(contents):
     """Return whether a final report was begun without a charge and did not finish (theory G35)."""
-    is_closed = any('"closed":true' in row.content for row in stored.rows if row.kind == "batch")
-    return not is_closed and any(
-        row.kind == "fact" and _with_charge(row.content) != row.content for row in stored.rows
-    )
+    batch_texts = [row.content for row in contents.rows if row.kind == "batch"]
+    note_texts = [row.content for row in contents.rows if row.kind == "fact"]
+    is_closed = any('"closed":true' in text for text in batch_texts)
+    return not is_closed and any(_with_charge(text) != text for text in note_texts)
 
 
-def _with_charge(content):
-    """Return a system note; the note of a final report that finished has a charge of 0."""
-    note = parse_json(content)
-    if note["name"] != Fact.CLOSING.value or "charge" in note["content"]:
-        return content
+def _with_charge(note_text):
+    """Return the JSON text of a system note; a note of a final report gets a charge of 0.
+
+    Notes that have a charge and notes of other names are returned unchanged.
+    """
+    note = parse_json(note_text)
+    if note["name"] != SystemNote.CLOSING.value or "charge" in note["content"]:
+        return note_text
     note["content"]["charge"] = 0.0
     return canonical(note)
 
 
-def _with_finding(content):
-    """Return a batch with the result of its check under the name that came with format 6."""
-    record = parse_json(content)
+def _with_finding(record_text):
+    """Return the JSON text of a batch, with the result of a check as ``finding``.
+
+    Format 5 stored this result as ``word``.
+    """
+    record = parse_json(record_text)
     checks = record.get("checks", {})
     if "word" not in checks:
-        return content
+        return record_text
     checks["finding"] = checks.pop("word")
     return canonical(record)
 
 
 @contextlib.contextmanager
-def _kept_apart(ledger: Ledger) -> Iterator[None]:
-    """Keep writers of an older version out of a file; the tables of a database have no function."""
+def _without_writers(ledger: Ledger) -> Iterator[None]:
+    """Keep writers out of a file during an upgrade.
+
+    In a database the older version has no function that takes the lock.
+    """
     if isinstance(ledger.backend, PostgreSQLBackend):
         yield
         return

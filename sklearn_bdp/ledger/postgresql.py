@@ -1,4 +1,4 @@
-"""Entries in a PostgreSQL database, which several machines share, through psycopg 3."""
+"""Backend that stores entries in a PostgreSQL database for several machines, with psycopg 3."""
 
 from __future__ import annotations
 
@@ -19,40 +19,37 @@ from sklearn_bdp.exceptions import (
 )
 from sklearn_bdp.ledger import _postgresql_schema as sql_texts
 from sklearn_bdp.ledger._ledger_url import LedgerURL, is_url
-from sklearn_bdp.ledger.backend import Backend, Row, Stored, corrupted, last_link
+from sklearn_bdp.ledger.backend import Backend, LedgerContents, Row, corrupted_error, head_of
 from sklearn_bdp.ledger.records import parse_json
 from sklearn_bdp.utils.process import host_name, process_user
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
 __all__ = ["LedgerURL", "PostgreSQLBackend", "is_url"]
 
-#: Seconds after which this side stops waiting for a server that did not keep its own limit.
+#: Seconds after the time limit of the server, when this process stops waiting for its reply.
 _GRACE = 1.0
-_LONGEST_CONNECT = 10  # seconds
-#: Shortest limit for a writer between two statements, in seconds: deciding a batch takes time.
-_SHORTEST_IDLE = 10.0
-_LONGEST_NAME = 63  # bytes of an application name
+_MAX_CONNECT_TIMEOUT = 10  # seconds
+#: Shortest time limit for a writer between two statements, in seconds: a batch takes time.
+_MIN_IDLE_TIMEOUT = 10.0
+_MAX_NAME_LENGTH = 63  # bytes of an application name
 _TABLES = ("sklearn_bdp_ledger", "sklearn_bdp_log")
-_VIEWS = ("sklearn_bdp_ledgers", "sklearn_bdp_entries")  # without the sealed column
+_VIEWS = ("sklearn_bdp_ledgers", "sklearn_bdp_entries")  # without the secret states
 
 
 class _Layout(NamedTuple):
-    """Relations of one schema, as this role sees them."""
+    """Tables and views in one schema, as the role of this connection sees them."""
 
     is_readable: bool  # whether the role may read the tables
-    has_views: bool  # whether it has the views of this version, without the sealed column
+    has_views: bool  # whether the schema has the views of this version
 
 
 class _Session:
-    """The connection of this process to one ledger, shared by all its backends.
-
-    ``in_use`` is held during each transaction.
-    """
+    """Connection of this process to one ledger, which all backends of the ledger share."""
 
     def __init__(self, url: LedgerURL) -> None:
         self.url = url
-        self.owner = os.getpid()
-        self.in_use = threading.Lock()
+        self.owner_pid = os.getpid()
+        self.in_use = threading.Lock()  # held during each transaction
         self.connection: Any = None
 
     def is_open(self) -> bool:
@@ -60,9 +57,10 @@ class _Session:
         return self.connection is not None and not self.connection.closed
 
     def close(self) -> None:
-        """Close the connection; the next statement opens another one."""
-        connection, self.connection = self.connection, None
-        if connection is not None and self.owner == os.getpid():
+        """Close the connection; the next transaction opens another one."""
+        connection = self.connection
+        self.connection = None
+        if connection is not None and self.owner_pid == os.getpid():
             connection.close()
 
     def __del__(self) -> None:
@@ -76,8 +74,8 @@ class _Session:
         milliseconds = max(1, math.ceil(1000 * timeout))
         defaults = {
             "application_name": _application_name(),
-            # Two seconds are the shortest limit that libpq keeps.
-            "connect_timeout": max(2, min(_LONGEST_CONNECT, math.ceil(timeout))),
+            # libpq has no shorter limit than two seconds.
+            "connect_timeout": max(2, min(_MAX_CONNECT_TIMEOUT, math.ceil(timeout))),
             "keepalives_idle": max(1, min(10, math.ceil(timeout / 2))),
             "keepalives_interval": max(1, min(5, math.ceil(timeout / 6))),
             "keepalives_count": 3,
@@ -89,7 +87,8 @@ class _Session:
         )
         try:
             with _reply_within(connection, timeout + _GRACE):
-                # A commit returns when the entry is on the disk, whatever the server's default is.
+                # A commit must return when the entry is on the disk, also if this is not the
+                # default of the server.
                 connection.execute(
                     "SELECT set_config('synchronous_commit', 'on', false) "
                     "WHERE current_setting('synchronous_commit') = 'off'"
@@ -100,30 +99,32 @@ class _Session:
         self.connection = connection
 
 
-#: By process and URL. Sessions that a fork inherits are those of its parent.
+#: Sessions by process, URL and URL with password. After a fork, those of the parent remain.
 _SESSIONS: weakref.WeakValueDictionary[tuple[Any, ...], _Session] = weakref.WeakValueDictionary()
 
 
 def _session_of(url: LedgerURL) -> _Session:
-    """Return the session of this process for a URL."""
-    # One dictionary operation: atomic, and without a lock that a fork could inherit.
+    """Return the session of this process for a URL, which is new at the first call."""
+    # This single operation is atomic and needs no lock, which a fork could inherit.
     return _SESSIONS.setdefault((os.getpid(), str(url), url.connection), _Session(url))
 
 
 class PostgreSQLBackend(Backend):
-    """Entries of one holdout in the tables of a database; each holdout has a row that writers lock.
+    """Entries of one holdout in the tables of a database.
 
-    Every wait is bounded: by the server (``statement_timeout``, ``lock_timeout``,
+    The table of ledgers has one row for each holdout, which writers lock. Every wait is bounded:
+    by the server (``statement_timeout``, ``lock_timeout``,
     ``idle_in_transaction_session_timeout``), by TCP, and by this process if the server does not
     reply at all.
     """
 
     def __init__(self, url, *, timeout=60.0):
         self.url = LedgerURL(url)
-        self._timeout = float(timeout)
+        self._timeout = float(timeout)  # seconds
         self._session: _Session | None = None
-        self._transaction: Any = None  # the connection, inside lock()
-        self._relations: tuple[str, ...] | None = None  # schema, and the tables or views to read
+        self._locked_connection: Any = None  # connection of the transaction inside lock(), or None
+        #: Schema, relation of the ledgers and relation of the entries to read from, or None.
+        self._relations: tuple[str, ...] | None = None
 
     def __str__(self):
         return str(self.url)
@@ -142,82 +143,85 @@ class PostgreSQLBackend(Backend):
 
     # -- the four methods ---------------------------------------------------------------------
 
-    def create(self, header, start, rows=()):
-        """Make the tables where there are none, and store a header and its rows in one go."""
-        facts = parse_json(header)
-        is_upgrade = "upgraded_from" in facts  # the older ledger of its name may remain
+    def create(self, header, header_digest, rows=()):
+        """Create a ledger in one transaction, unless it exists; create missing tables."""
+        header_fields = parse_json(header)
+        data_digest = header_fields.get("data", header_digest)
+        chain_type = header_fields.get("chain", "")
+        is_upgrade = "upgraded_from" in header_fields  # a ledger of this name may exist
         with self._translated(), self._free_session() as session:
-            if self._read(session, 0, 1) is not None and not (is_upgrade and self._reads_older()):
+            exists = self._read(session, 0, 1) is not None
+            if exists and not (is_upgrade and self._reads_older_tables()):
                 return False
             self._begin(session, "BEGIN")
             connection = session.connection
             try:
-                # Before the tables are looked for: two creators take turns.
+                # This lock comes first, so that two processes do not create tables together.
                 self._execute(connection, "SELECT pg_advisory_xact_lock({advisory_lock})")
-                self._make_tables(connection, facts.get("data", start), is_upgrade=is_upgrade)
-                function = "SELECT {schema}.sklearn_bdp_create(%s, %s, %s, %s, %s)"
-                digests = (facts.get("data", start), facts.get("chain", ""))
-                values = (self.url.holdout, header, start, *digests)
-                recorded_holdout = self._execute(connection, function, values).fetchone()[0]
+                self._make_tables(connection, data_digest, is_upgrade=is_upgrade)
+                create = "SELECT {schema}.sklearn_bdp_create(%s, %s, %s, %s, %s)"
+                values = (self.url.holdout, header, header_digest, data_digest, chain_type)
+                # A holdout of the same name or the same records, or None.
+                recorded_holdout = self._execute(connection, create, values).fetchone()[0]
                 if recorded_holdout is None:
-                    previous = last_link(start, ())
+                    head = head_of(header_digest, ())
                     for row in rows:
-                        self._append_row(connection, previous, row)
-                        previous = (row.number, row.digest)
+                        self._append_row(connection, head, row)
+                        head = (row.number, row.digest)
                     self._execute(connection, "COMMIT")
             finally:
                 self._roll_back(session)
             self._relations = None
         if recorded_holdout is not None and recorded_holdout != self.url.holdout:
-            raise self._second_ledger(recorded_holdout, self.url.schema)
+            raise self._second_ledger_error(recorded_holdout, self.url.schema)
         return recorded_holdout is None
 
     def read(self, after_number, limit=None):
-        """Return the stored content at one moment."""
+        """Return the contents of the ledger at one moment."""
         with self._translated():
-            if self._transaction is not None:
-                return self._select(self._transaction, after_number, limit)
+            if self._locked_connection is not None:
+                return self._select_contents(self._locked_connection, after_number, limit)
             with self._free_session() as session:
                 return self._read(session, after_number, limit)
 
     @contextlib.contextmanager
     def lock(self, timeout):
-        """Lock the row of this holdout; those of other holdouts are free."""
+        """Return a context manager that locks the row of this holdout in the table of ledgers."""
         session = self._own_session()
-        acquired = False
+        is_acquired = False
         try:
-            acquired = session.in_use.acquire(timeout=timeout)
-            if not acquired:
+            is_acquired = session.in_use.acquire(timeout=timeout)
+            if not is_acquired:
                 raise LedgerBusyError(
                     f"ledger {self} is in use by another thread of this process for longer than "
                     "ledger_timeout. The holdout was not queried. Try again."
                 )
             with self._translated():
                 self._begin_writing(session, timeout)
-                self._transaction = session.connection
+                self._locked_connection = session.connection
             yield
         finally:  # also if an interrupt comes right after it began
-            if acquired:
-                self._transaction = None
+            if is_acquired:
+                self._locked_connection = None
                 try:
                     self._roll_back(session)
                 finally:
                     session.in_use.release()
 
     def append(self, expected_head, row):
-        """Store the next entry; if the acknowledgement is lost, the head is read again."""
+        """Store the next entry; if the reply to COMMIT is lost, look whether it was stored."""
         import psycopg
 
         with self._translated():
-            connection = self._transaction
+            connection = self._locked_connection
             if not self._append_row(connection, expected_head, row):
-                raise corrupted(self, "its head was moved")
+                raise corrupted_error(self, "its head was moved")
             try:
                 self._execute(connection, "COMMIT")
                 return
             except (psycopg.OperationalError, LedgerUnavailableError):
                 connection.close()
-        is_recorded = self._look_for(row)
+        is_recorded = self._is_recorded(row)
         if is_recorded:
             return
         outcome = "perhaps recorded" if is_recorded is None else "not recorded"
@@ -227,57 +231,62 @@ class PostgreSQLBackend(Backend):
         )
 
     def set_head(self, head):
-        """Move the head, inside :meth:`lock`: a repair, by the owner of the tables."""
+        """Set the stored head, inside :meth:`lock`. Only for repairs by the owner of the tables."""
         with self._translated():
-            text = (
+            update = (
                 "UPDATE {schema}.sklearn_bdp_ledger SET number = %s, digest = %s WHERE holdout = %s"
             )
-            self._execute(self._transaction, text, (*head, self.url.holdout))
-            self._execute(self._transaction, "COMMIT")
+            self._execute(self._locked_connection, update, (*head, self.url.holdout))
+            self._execute(self._locked_connection, "COMMIT")
 
     def delete(self):
-        """Delete the ledger and its entries, by the owner of the tables."""
-        parameters = {"holdout": self.url.holdout}
+        """Delete the ledger and its entries. Only for the owner of the tables."""
         with self._translated():
-            if self._transaction is None:
+            if self._locked_connection is None:
                 with self._free_session() as session:
                     self._begin(session, "BEGIN")
                     try:
-                        self._delete(session.connection, parameters)
+                        self._delete_rows(session.connection)
                     finally:
                         self._roll_back(session)
             else:
-                self._delete(self._transaction, parameters)
+                self._delete_rows(self._locked_connection)
         self._relations = None
 
-    def _delete(self, connection, parameters):
-        name = "SELECT set_config('sklearn_bdp.delete', %(holdout)s, true)"
-        self._execute(connection, name, parameters)
+    def _delete_rows(self, connection):
+        """Delete the rows of this holdout from the tables, and commit."""
+        parameters = {"holdout": self.url.holdout}
+        # The triggers of the tables allow the deletion of the holdout in this setting.
+        allow_deletion = "SELECT set_config('sklearn_bdp.delete', %(holdout)s, true)"
+        self._execute(connection, allow_deletion, parameters)
         for table in ("sklearn_bdp_log", "sklearn_bdp_ledger"):
-            text = f"DELETE FROM {{schema}}.{table} WHERE holdout = %(holdout)s"
-            self._execute(connection, text, parameters)
+            delete = f"DELETE FROM {{schema}}.{table} WHERE holdout = %(holdout)s"
+            self._execute(connection, delete, parameters)
         self._execute(connection, "COMMIT")
 
     def holdouts(self):
-        """Return the names of all ledgers of the schema, also those of version 0.1."""
+        """Return the sorted names of all holdouts with a ledger, also those of version 0.1."""
         names = set()
         with self._translated(), self._free_session() as session:
             self._begin(session, "BEGIN READ ONLY")
             try:
-                for schema in self._readable_schemas(session.connection):
+                for relations in self._readable_relations(session.connection):
                     rows = self._query(
                         session.connection,
                         "SELECT holdout FROM {schema}.{ledger}",
                         None,
-                        relations=schema,
+                        relations=relations,
                     )
                     names |= {name for (name,) in rows}
             finally:
                 self._roll_back(session)
         return sorted(names)
 
-    def _readable_schemas(self, connection):
-        """Yield the relations of this schema, and those that version 0.1 made elsewhere."""
+    def _readable_relations(self, connection):
+        """Yield (schema, ledger relation, entry relation) of each schema that this role can read.
+
+        These are the schema of the URL, and schemas with tables of version 0.1.
+        """
         layouts = self._execute(connection, sql_texts.LAYOUTS).fetchall()
         for schema, is_readable, has_views in layouts:
             is_own_or_older = schema == self.url.schema or not has_views
@@ -287,33 +296,40 @@ class PostgreSQLBackend(Backend):
     # -- reading ------------------------------------------------------------------------------
 
     def _read(self, session, after_number, limit=None):
-        """Return the stored content, in a transaction of its own."""
+        """Return the contents of the ledger, in a new transaction."""
         self._begin(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
-            return self._select(session.connection, after_number, limit)
+            return self._select_contents(session.connection, after_number, limit)
         finally:
             self._roll_back(session)
 
-    def _select(self, connection, after_number, limit=None):
-        """Return the stored content, inside a transaction."""
-        # Rights may be granted while this process runs, and a ledger may be made or upgraded.
-        if self._relations is None or self._relations[1:] == _VIEWS or self._reads_older():
+    def _select_contents(self, connection, after_number, limit=None):
+        """Return the contents of the ledger, inside a transaction."""
+        # Rights may be granted while this process runs, and a ledger may be created or upgraded.
+        is_outdated = (
+            self._relations is None or self._relations[1:] == _VIEWS or self._reads_older_tables()
+        )
+        if is_outdated:
             self._relations = self._find_relations(connection)
         if self._relations is None:
             return None
         parameters = {"holdout": self.url.holdout, "after": after_number, "limit": limit}
-        head = self._query(connection, sql_texts.HEAD, parameters).fetchone()
-        if head is None:
+        header_and_head = self._query(connection, sql_texts.HEAD, parameters).fetchone()
+        if header_and_head is None:
             self._relations = None
             return None
-        header, start, number, digest, entry_digest = head
+        header, header_digest, number, digest, known_digest = header_and_head
         rows = [Row(*row) for row in self._query(connection, sql_texts.ENTRIES, parameters)]
-        return Stored(
-            header, start, (number, digest), entry_digest if after_number else start, rows
+        return LedgerContents(
+            header=header,
+            header_digest=header_digest,
+            head=(number, digest),
+            known_digest=known_digest if after_number else header_digest,
+            rows=rows,
         )
 
     def _find_relations(self, connection):
-        """Return (schema, ledger relation, log relation) that this role can read, or None."""
+        """Return (schema, ledger relation, entry relation) that has this holdout, or None."""
         own_schema = self.url.schema
         layouts = {
             name: _Layout(is_readable, has_views)
@@ -324,7 +340,7 @@ class PostgreSQLBackend(Backend):
         if own_layout is not None:
             may_read_views_only = own_layout.has_views and not own_layout.is_readable
             candidates.append((own_schema, *(_VIEWS if may_read_views_only else _TABLES)))
-        # Version 0.1 made its tables wherever the search_path began.
+        # Version 0.1 created its tables in the first schema of the search_path.
         candidates += [
             (name, *_TABLES)
             for name, layout in layouts.items()
@@ -337,42 +353,44 @@ class PostgreSQLBackend(Backend):
                 return relations
         return None
 
-    def _reads_older(self):
-        """Return whether the ledger is in tables that version 0.1 made elsewhere."""
+    def _reads_older_tables(self):
+        """Return whether the ledger is in tables that version 0.1 created in another schema."""
         return self._relations is not None and self._relations[0] != self.url.schema
 
-    def _query(self, connection, text, parameters, *, relations=None):
-        """Execute a query on the relations of this ledger."""
+    def _query(self, connection, statement, parameters, *, relations=None):
+        """Execute a query on a schema, ledger and entry relation, by default those in use."""
         schema, ledger, log = relations or self._relations
-        return self._execute(connection, text, parameters, schema=schema, ledger=ledger, log=log)
+        return self._execute(
+            connection, statement, parameters, schema=schema, ledger=ledger, log=log
+        )
 
     # -- writing ------------------------------------------------------------------------------
 
-    def _make_tables(self, connection, data, *, is_upgrade):
-        """Make the tables if there are none; reject a second ledger of the same records."""
+    def _make_tables(self, connection, data_digest, *, is_upgrade):
+        """Create the tables if there are none; raise if the same records have a ledger."""
         has_tables = False
-        for name, is_readable, has_views in self._execute(connection, sql_texts.LAYOUTS):
-            if name == self.url.schema:
+        for schema, is_readable, has_views in self._execute(connection, sql_texts.LAYOUTS):
+            if schema == self.url.schema:
                 has_tables = has_views
             elif is_readable and (has_views or not is_upgrade):
-                parameters = {"holdout": self.url.holdout, "data": f'"data":"{data}"'}
-                relations = (name, *_TABLES)
-                recorded_holdout = self._query(
+                parameters = {"holdout": self.url.holdout, "data": f'"data":"{data_digest}"'}
+                relations = (schema, *_TABLES)
+                recorded_row = self._query(
                     connection, sql_texts.SAME_DATA, parameters, relations=relations
                 ).fetchone()
-                if recorded_holdout is not None:
-                    raise self._second_ledger(recorded_holdout[0], name)
+                if recorded_row is not None:
+                    raise self._second_ledger_error(recorded_row[0], schema)
         if not has_tables:
             self._execute(connection, sql_texts.TABLES)
 
     def _append_row(self, connection, expected_head, row):
-        """Append an entry, and return whether the head was where it is expected."""
-        function = f"SELECT {{schema}}.sklearn_bdp_append({', '.join(['%s'] * 10)})"
+        """Append an entry; return False, without writing, if the head is not as expected."""
+        append = f"SELECT {{schema}}.sklearn_bdp_append({', '.join(['%s'] * 10)})"
         values = (self.url.holdout, *expected_head, *row)
-        return self._execute(connection, function, values).fetchone()[0]
+        return self._execute(connection, append, values).fetchone()[0]
 
     def _begin_writing(self, session, timeout):
-        """Begin a transaction and lock the row of this holdout."""
+        """Begin a transaction and lock the row of this holdout; wait at most ``timeout`` s."""
         import psycopg
 
         lock = (
@@ -391,80 +409,81 @@ class PostgreSQLBackend(Backend):
             ) from None
         except (psycopg.errors.UndefinedFunction, psycopg.errors.InvalidSchemaName):
             self._roll_back(session)
-            # Tables of version 0.1, or none: reading says which.
+            # There are tables of version 0.1, or none. Reading raises the error for each case.
             self._begin(session, "BEGIN READ ONLY")
 
     def _holder(self, session):
-        """Return a description of the current writer."""
+        """Return a clause of a message that describes the current writer, from "by" on."""
         import psycopg
 
         try:
             parameters = {"holdout": self.url.holdout}
-            holder = self._execute(session.connection, sql_texts.HOLDER, parameters).fetchone()
+            writer = self._execute(session.connection, sql_texts.HOLDER, parameters).fetchone()
         except psycopg.Error:
-            holder = None
-        if holder is None:
+            writer = None
+        if writer is None:
             return "by another process"
-        role, application, address, start = holder
-        facts = [f"by role {role!r} ({application})"]
+        role, application, address, start_time = writer
+        phrases = [f"by role {role!r} ({application})"]
         if address is not None:
-            facts.append(f"from {address}")
-        if start is not None:
-            facts.append(f"since {start:%Y-%m-%d %H:%M:%S %Z}")
-        return " ".join(facts)
+            phrases.append(f"from {address}")
+        if start_time is not None:
+            phrases.append(f"since {start_time:%Y-%m-%d %H:%M:%S %Z}")
+        return " ".join(phrases)
 
-    def _look_for(self, row):
+    def _is_recorded(self, row):
         """Return whether an entry was recorded; None if the server cannot be reached."""
         session = self._own_session()
         try:
             with self._translated():
                 # The lock waits for the end of the lost transaction.
                 self._begin_writing(session, self._timeout)
-                return self._select(session.connection, row.number).known == row.digest
+                contents = self._select_contents(session.connection, row.number)
+                return contents.known_digest == row.digest
         except LedgerUnavailableError:
             return None
 
     # -- the connection -----------------------------------------------------------------------
 
     def _own_session(self):
-        """Return the session of this process."""
-        if self._session is None or self._session.owner != os.getpid():
+        """Return the session that all backends of this process share for the URL."""
+        if self._session is None or self._session.owner_pid != os.getpid():
             self._session = _session_of(self.url)
-            self._transaction = None
+            self._locked_connection = None
         return self._session
 
     @contextlib.contextmanager
     def _free_session(self):
-        """Yield the session of this process, or one of its own while another thread writes."""
-        shared = self._own_session()
-        acquired = False
-        temporary = None
+        """Yield the shared session, or a temporary session while another thread uses it."""
+        shared_session = self._own_session()
+        is_acquired = False
+        temporary_session = None
         try:
-            acquired = shared.in_use.acquire(blocking=False)
-            if not acquired:
-                temporary = _Session(self.url)
-            yield shared if acquired else temporary
+            is_acquired = shared_session.in_use.acquire(blocking=False)
+            if not is_acquired:
+                temporary_session = _Session(self.url)
+            yield shared_session if is_acquired else temporary_session
         finally:
-            if acquired:
-                shared.in_use.release()
-            if temporary is not None:
-                temporary.close()
+            if is_acquired:
+                shared_session.in_use.release()
+            if temporary_session is not None:
+                temporary_session.close()
 
-    def _begin(self, session, *statements, **sql_names):
-        """Begin a transaction; if the server was restarted meanwhile, on a new connection.
+    def _begin(self, session, begin, *later_statements, **sql_names):
+        """Execute a BEGIN statement, time limits and later statements.
 
-        The server ends statements that take too long, and an idle writer's transaction.
+        If the server was restarted meanwhile, this opens a new connection. The server ends
+        statements that take too long, and an idle writer's transaction.
         ``sql_names``: see :meth:`_complete`.
         """
         import psycopg
 
         milliseconds = max(1, math.ceil(1000 * self._timeout))
-        idle = max(milliseconds, math.ceil(1000 * _SHORTEST_IDLE))
+        idle_milliseconds = max(milliseconds, math.ceil(1000 * _MIN_IDLE_TIMEOUT))
         limits = (
             f"SET LOCAL statement_timeout = {milliseconds + 500}; "  # later than lock_timeout
-            f"SET LOCAL idle_in_transaction_session_timeout = {idle}"
+            f"SET LOCAL idle_in_transaction_session_timeout = {idle_milliseconds}"
         )
-        begin, *later_statements = statements
         statement = "; ".join([begin, limits, *later_statements])
         if session.is_open():
             self._roll_back(session)
@@ -479,15 +498,19 @@ class PostgreSQLBackend(Backend):
         self._execute(session.connection, statement, **sql_names)
 
     def _execute(self, connection, statement, parameters=None, **sql_names):
-        """Execute a statement; break the connection off if the server does not reply.
+        """Execute a statement and return its cursor.
 
+        If the server does not reply in time, this closes the connection and raises
+        LedgerUnavailableError.
         ``sql_names``: see :meth:`_complete`.
         """
         query = self._complete(statement, **sql_names) if "{" in statement else statement
-        values = [] if parameters is None else [parameters]
         with _reply_within(connection, self._timeout + _GRACE) as expired:
             try:
-                return connection.execute(query, *values)
+                # psycopg accepts several statements at once only if there are no parameters.
+                if parameters is None:
+                    return connection.execute(query)
+                return connection.execute(query, parameters)
             except Exception:
                 if not expired.is_set():
                     raise
@@ -498,13 +521,16 @@ class PostgreSQLBackend(Backend):
         )
 
     def _complete(self, statement, *, writer="", holdout="", **relations):
-        """Return a statement with its relations as identifiers and its texts as literals."""
+        """Return a statement with its ``{names}`` replaced.
+
+        ``writer`` and ``holdout`` become literals. ``relations`` (``schema``, ``ledger``, ``log``)
+        become identifiers; ``schema`` is by default that of the URL.
+        """
         from psycopg import sql
 
-        relations_in_schema = {"schema": self.url.schema} | relations
-        identifiers = {
-            name: sql.Identifier(relation) for name, relation in relations_in_schema.items()
-        }
+        identifiers = {"schema": sql.Identifier(self.url.schema)}
+        for name, relation in relations.items():
+            identifiers[name] = sql.Identifier(relation)
         return sql.SQL(statement).format(
             **identifiers,
             writer=sql.Literal(writer),
@@ -514,7 +540,7 @@ class PostgreSQLBackend(Backend):
         )
 
     def _roll_back(self, session):
-        """End a transaction, if there is one and the server can be reached."""
+        """End the transaction of a session, if any; close the connection if that fails."""
         import psycopg
 
         if not session.is_open():
@@ -527,18 +553,18 @@ class PostgreSQLBackend(Backend):
 
     # -- errors -------------------------------------------------------------------------------
 
-    def _second_ledger(self, holdout, schema):
-        """Return the error about records that have a ledger already."""
-        where = "" if schema == self.url.schema else f" in schema {schema}"
+    def _second_ledger_error(self, holdout, schema):
+        """Return the error for records that have a ledger already, with this name and schema."""
+        schema_text = "" if schema == self.url.schema else f" in schema {schema}"
         return LedgerMismatchError(
             f"ledger {self} cannot be created: this database has a ledger of the same records, "
-            f"holdout={holdout}{where}. A second ledger would be a second budget for them. Use the "
-            "URL of that ledger. The holdout was not queried."
+            f"holdout={holdout}{schema_text}. A second ledger would be a second budget for them. "
+            "Use the URL of that ledger. The holdout was not queried."
         )
 
     @contextlib.contextmanager
     def _translated(self):
-        """Raise the ledger's errors instead of those of psycopg."""
+        """Raise errors of this package instead of errors of psycopg."""
         try:
             yield
             return
@@ -547,6 +573,7 @@ class PostgreSQLBackend(Backend):
         raise failure
 
     def _failure(self, error):
+        """Return the error of this package for an error of psycopg, and other errors unchanged."""
         if isinstance(error, LedgerError):
             return error
         if isinstance(error, ImportError):
@@ -558,40 +585,43 @@ class PostgreSQLBackend(Backend):
         if not isinstance(error, psycopg.Error):
             return error
         if isinstance(error, psycopg.errors.IntegrityError):
-            return corrupted(self, "its log and its head do not agree")
-        words = " ".join(str(error).split()) or type(error).__name__
-        words = self.url.hide_secrets(words).rstrip(".?")
+            return corrupted_error(self, "its log and its head do not agree")
+        server_text = " ".join(str(error).split()) or type(error).__name__
+        server_text = self.url.hide_secrets(server_text).rstrip(".?")
         if isinstance(error, psycopg.errors.RaiseException):
-            return corrupted(self, f"the server rejected an entry: {words}")
+            return corrupted_error(self, f"the server rejected an entry: {server_text}")
         if isinstance(error, psycopg.errors.InsufficientPrivilege):
             return LedgerUnavailableError(
-                f"ledger {self}: the role of this URL lacks a right: {words}. The owner of the "
-                f"tables can grant it, see the roles in the guide for teams. The holdout was not "
-                "queried."
+                f"ledger {self}: the role of this URL lacks a right: {server_text}. The owner of "
+                "the tables can grant it, see the roles in the guide for teams. The holdout was "
+                "not queried."
             )
         return LedgerUnavailableError(
-            f"ledger {self} cannot be read or written: {words}. No answer was released."
+            f"ledger {self} cannot be read or written: {server_text}. No answer was released."
         )
 
 
 @contextlib.contextmanager
 def _reply_within(connection, seconds):
-    """Break a connection off if the block takes longer; yield an event that is set if it did.
+    """Shut a connection down if the block takes longer; yield an event that is set if it did.
 
-    TCP acknowledges packets for a server whose processes are stopped, so that only the side that
-    waits can notice.
+    A server whose processes are stopped still acknowledges TCP packets, so only the waiting
+    process can notice that it does not reply.
     """
     expired = threading.Event()
 
-    def break_off():
+    def shut_down():
+        """Shut the socket of the connection down, which ends a call that waits for it."""
         expired.set()
         try:
-            with socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as copy:
-                copy.shutdown(socket.SHUT_RDWR)
-        except Exception:  # closed meanwhile
+            with socket.fromfd(
+                connection.fileno(), socket.AF_INET, socket.SOCK_STREAM
+            ) as duplicate_socket:
+                duplicate_socket.shutdown(socket.SHUT_RDWR)
+        except Exception:  # the connection was closed meanwhile
             return
 
-    timer = threading.Timer(seconds, break_off)
+    timer = threading.Timer(seconds, shut_down)
     timer.daemon = True
     timer.start()
     try:
@@ -601,8 +631,11 @@ def _reply_within(connection, seconds):
 
 
 def _application_name(*, start=None):
-    """Return the name of this process that other roles see in pg_stat_activity."""
+    """Return the name of this process that other roles see in pg_stat_activity.
+
+    ``start``: time when a writer began its transaction, in UTC.
+    """
     suffix = "" if start is None else f" since {start:%H:%M:%S} UTC"
     name = f"sklearn_bdp {process_user()}@{host_name()}"
     ascii_name = name.encode("ascii", "replace").decode()
-    return ascii_name[: _LONGEST_NAME - len(suffix)] + suffix
+    return ascii_name[: _MAX_NAME_LENGTH - len(suffix)] + suffix

@@ -1,7 +1,6 @@
-"""Frozen records: one answer, the answers of a batch, the history of a holdout.
+"""Records of one answer, of the answers of a batch, and of the history of a holdout.
 
-Everything here is public. The one secret of a holdout, the noise of the current threshold, travels
-as a sealed string that only the ledger and the mechanism handle.
+All of their contents may be shown to users: no secret state is among them.
 """
 
 import base64
@@ -16,40 +15,41 @@ import numpy as np
 from sklearn_bdp.utils.score_units import open_ends_from_unit
 
 
-def _refused(constant):
+def _reject_constant(constant):
+    """Raise ValueError for NaN and infinities, which are no JSON."""
     raise ValueError("no finite number")
 
 
-#: The one JSON text of a content: sorted, compact, floats to the last bit.
+#: Return the canonical JSON text of a content: sorted keys, no spaces, floats to the last bit.
 canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
-#: Content of a JSON text; an error for any other text.
-parse_json = json.JSONDecoder(parse_constant=_refused).decode
+#: Return the content of a JSON text; raise ValueError for any other text.
+parse_json = json.JSONDecoder(parse_constant=_reject_constant).decode
 
 
-#: Lists of numbers from this length on are packed: their decimals would take more than their bits.
-_PACKED_STATE = 10
+#: Shortest list of numbers that is packed. Decimals of longer lists would take more space.
+_MIN_PACKED_LENGTH = 10
 
 
 def pack_doubles(values):
-    """Return the text of doubles, to the last bit."""
+    """Return the base64 text of an array of float64, which keeps every bit."""
     return base64.b64encode(np.asarray(values, dtype="<f8").tobytes()).decode()
 
 
 def unpack_doubles(text):
-    """Return the doubles of a text."""
+    """Return the array of float64 that :func:`pack_doubles` wrote to a text."""
     return np.frombuffer(base64.b64decode(text, validate=True), "<f8")
 
 
 def is_packed(value):
-    """Return whether a value of a code's state is a list of numbers that is packed."""
+    """Return whether a field of the predictive code is a list of floats to be packed."""
     return (
         isinstance(value, list)
-        and len(value) >= _PACKED_STATE
+        and len(value) >= _MIN_PACKED_LENGTH
         and all(type(number) is float for number in value)
     )
 
 
-LARGEST_NUMBER = 1e300  # finite, and no product of ours overflows
+LARGEST_NUMBER = 1e300  # of a stored number: finite, and products of stored numbers do not overflow
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,41 +59,42 @@ class AnswerRecord:
     Parameters
     ----------
     batch : int
-        Number of its batch, from 1.
+        Number of the batch, from 1.
     position : int
-        Place in the batch, from 0.
+        Position in the batch, from 0.
     key : str or None
-        The key the query was asked under.
+        Key of the query: the same key with the same metric and cross-validated score is free.
     time : str
-        When its batch was decided, ISO 8601, UTC.
+        Time of the batch, ISO 8601, UTC.
     code_length : float
-        Code length its interval pays for, in nats.
+        Code length of the released value, in nats. The longer it is, the wider is the interval.
     cv_score : float
-        Training-side value, in [0, 1].
+        Cross-validated score, in [0, 1] or in score units (see ``scale``).
     value : float
-        The released answer, in [0, 1].
+        Verified score, in the same units.
     lower, upper : float
-        Ends of its interval, in [0, 1].
+        Ends of the confidence interval, in the same units.
     corrected : bool
-        Whether the answer came from the holdout.
+        Whether the cross-validated score was replaced by a noisy holdout score.
     metric : str or None, default=None
-        Metric of the query, if it named one; a key is known together with it.
+        Name of the metric, if the query had one.
     model : str or None, default=None
-        Whose score it is, in words.
+        Description of the model.
     scale : tuple or None, default=None
-        The metric in words, its range in score units, and the ends beyond which scores may lie
-        (``"lower"``, ``"both"``) where there are any; ``None`` if values are in these units
-        already, or unknown.
+        Display name of the metric, lower and upper end of its range in score units, and, for scores
+        that may lie beyond this range, ``"lower"`` or ``"both"``. The scores above are in [0, 1]
+        and this tuple converts them, see :meth:`in_units`. ``None``: they are in score units.
     shape : dict or None, default=None
-        Public facts about the spread of the score; see
+        Public facts about the distribution of the score; see
         :func:`sklearn_bdp.intervals.score_tail`.
     answered : bool, default=True
         Whether the holdout answered. If not, the value follows ``on_exhausted``, and the answer is
-        in no ledger.
+        not in the ledger.
     submitter : str or None, default=None
-        Who submitted the predictions; see :meth:`ReusableHoldout.answer_predictions`.
+        Name of the person or team who submitted the predictions; see
+        :meth:`ReusableHoldout.answer_predictions`.
     user : str, default=""
-        Who ran the process that asked: the login name, or ``SKLEARN_BDP_USER`` if it is set.
+        User of the process that queried: the login name, or ``SKLEARN_BDP_USER`` if it is set.
 
     Examples
     --------
@@ -139,29 +140,32 @@ class AnswerRecord:
 
     @property
     def source(self) -> str:
-        """Where the answer came from: "cv", "holdout" or "unanswered"."""
+        """Source of the value: "cv", "holdout" or "unanswered"."""
         if not self.answered:
             return "unanswered"
         return "holdout" if self.corrected else "cv"
 
     def in_units(self) -> Self:
-        """Return the answer in the units of its metric, as far as they were recorded.
+        """Return the answer in score units of its metric.
 
         Returns
         -------
         AnswerRecord
-            The same answer, its values and interval in score units.
+            The same answer with scores and interval in score units, and the display name of the
+            metric. Unchanged if ``scale`` is None.
         """
         if self.scale is None:
             return self
-        words, low, high, *open_ends = self.scale
-        lower, upper = open_ends_from_unit(low, high, "".join(open_ends), self.lower, self.upper)
+        display_name, range_min, range_max, *open_ends = self.scale
+        lower, upper = open_ends_from_unit(
+            range_min, range_max, "".join(open_ends), self.lower, self.upper
+        )
         return dataclasses.replace(
             self,
-            metric=words,
+            metric=display_name,
             scale=None,
-            cv_score=low + (high - low) * self.cv_score,
-            value=low + (high - low) * self.value,
+            cv_score=range_min + (range_max - range_min) * self.cv_score,
+            value=range_min + (range_max - range_min) * self.value,
             lower=lower,
             upper=upper,
         )
@@ -170,7 +174,7 @@ class AnswerRecord:
     def interval(self) -> str:
         """Kind of the interval: ``"proven"``, ``"approximate"`` or ``"none"``.
 
-        ``"none"`` also of queries that the holdout did not answer.
+        Queries that the holdout did not answer have ``"none"``.
         """
         if not self.answered:
             return "none"
@@ -179,43 +183,67 @@ class AnswerRecord:
         return "none" if self.shape["family"] == "none" else "approximate"
 
 
-#: Columns of a batch in the ledger, and their content: ``text`` or None, numbers in the ``unit``
-#: interval, nonnegative ``length``, ``flag``.
+#: Columns of a batch in the ledger, and the type of their values: ``text`` or None, ``unit``
+#: (number in [0, 1]), ``length`` (nonnegative number), ``flag`` (0 or 1).
 COLUMNS = {
     "key": "text", "metric": "text", "model": "text", "submitter": "text", "code_length": "length",
     "cv_score": "unit", "value": "unit", "lower": "unit", "upper": "unit", "corrected": "flag",
 }  # fmt: skip
-#: Names of columns in a ledger's text, if they differ: a ledger keeps its names for life.
+#: Names of columns in the texts of a ledger, if they differ. They must not change.
 STORED_NAMES = {"submitter": "by", "cv_score": "training_value", "corrected": "above"}
-#: Answers up to which a batch is written in decimals.
+#: Largest number of answers in a batch whose numbers are written in decimals.
 MAX_DECIMAL_ANSWERS = 100
 
-_TYPES = {"text": {str, type(None)}}  # of values; other columns hold numbers, at most:
-_NUMBERS = [name for name, content in COLUMNS.items() if content != "text"]
-_LARGEST = np.array([LARGEST_NUMBER if COLUMNS[name] == "length" else 1.0 for name in _NUMBERS])
+_NUMBER_COLUMNS = [name for name, value_type in COLUMNS.items() if value_type != "text"]
+#: Largest value of each of these columns.
+_MAX_NUMBERS = np.array(
+    [LARGEST_NUMBER if COLUMNS[name] == "length" else 1.0 for name in _NUMBER_COLUMNS]
+)
 
 
-def _checked_numbers(columns):
-    """Return the columns of numbers as arrays, or raise ValueError for one that cannot be."""
-    # -0.0 has no text of its own.
-    numbers = np.array([columns[name] for name in _NUMBERS], dtype=float) + 0.0
-    if not (numbers.size and (numbers >= 0.0).all() and (numbers.T <= _LARGEST).all()):
+def _check_numbers(columns):
+    """Return the columns of numbers as arrays, by name; raise ValueError if one is invalid."""
+    # Adding 0.0 turns -0.0 into 0.0, so that equal numbers have the same text.
+    numbers = np.array([columns[name] for name in _NUMBER_COLUMNS], dtype=float) + 0.0
+    if not (numbers.size and (numbers >= 0.0).all() and (numbers.T <= _MAX_NUMBERS).all()):
         raise ValueError("numbers out of range")
-    checked: dict[str, Any] = dict(zip(_NUMBERS, numbers, strict=True))
-    checked["corrected"] = numbers[-1].astype(int)
-    if (checked["corrected"] != numbers[-1]).any():
+    arrays: dict[str, Any] = dict(zip(_NUMBER_COLUMNS, numbers, strict=True))
+    flags = arrays["corrected"].astype(int)
+    if (flags != arrays["corrected"]).any():
         raise ValueError("corrected must be a flag")
-    if not (checked["lower"] <= checked["upper"]).all():
+    arrays["corrected"] = flags
+    if not (arrays["lower"] <= arrays["upper"]).all():
         raise ValueError("a lower end is above the upper one")
-    return checked
+    return arrays
 
 
 class Answers(Sequence[AnswerRecord]):
-    """Answers of one batch in their order, stored and checked as columns.
+    """Answers of one batch in order, stored as columns.
 
-    Texts are lists, all other columns arrays. Each answer is a view of its row, with facts about
-    its metric from the record of the batch: ``scale`` (name, ends of the range and open ends) and
-    ``shape`` (fields of a ScoreShape). ``ValueError`` for a column of another kind.
+    An item is the :class:`AnswerRecord` of one answer.
+
+    Parameters
+    ----------
+    columns : dict
+        Sequences of values by name, see ``COLUMNS``. A sequence of length 1 is the value of all
+        answers.
+    batch : int
+        Number of the batch.
+    time : str
+        Time of the batch.
+    user : str
+        User of the process that queried.
+    scales : dict or None
+        Field ``scale`` of the answers, by metric.
+    shapes : sequence of dict or None
+        Different values of the field ``shape``.
+    shape_of : int or sequence of int
+        Index into ``shapes`` for each answer, or for all answers.
+
+    Raises
+    ------
+    ValueError
+        If a column is not as ``COLUMNS`` describes.
     """
 
     def __init__(
@@ -224,32 +252,36 @@ class Answers(Sequence[AnswerRecord]):
         self.batch = batch
         self.time = time
         self.user = user
-        self._scales = {name: tuple(scale) for name, scale in (scales or {}).items()}
+        self._scales = {metric: tuple(scale) for metric, scale in (scales or {}).items()}
         for scale in self._scales.values():
             _check_scale(*scale)
         if not columns.keys() <= COLUMNS.keys():
             raise ValueError("other columns")
-        count = len(columns["value"])
-        #: Values by name: an array, or the list of texts.
+        n_answers = len(columns["value"])
+        #: Values by name: a list of texts, or an array of numbers.
         self.columns: dict[str, Any] = {}
-        for name, content in COLUMNS.items():
-            self.columns[name] = _checked_column(name, content, columns.get(name, [None]), count)
-        self.columns |= _checked_numbers(self.columns)
+        for name in COLUMNS:
+            self.columns[name] = _check_column(name, columns.get(name, [None]), n_answers)
+        self.columns |= _check_numbers(self.columns)
         self._shapes = shapes
-        self._shape_of = np.broadcast_to(np.asarray(shape_of, dtype=int), (count,)).tolist()
-        if not all(0 <= shape_index < len(shapes) for shape_index in set(self._shape_of)):
+        shape_indices = np.broadcast_to(np.asarray(shape_of, dtype=int), (n_answers,))
+        self._shape_indices = shape_indices.tolist()
+        if not all(0 <= shape_index < len(shapes) for shape_index in set(self._shape_indices)):
             raise ValueError("an answer has no shape")
 
     @classmethod
-    def from_stored(cls, columns, record):
-        """Return the answers of a batch in a ledger from its columns and its record."""
-        names = {STORED_NAMES.get(name, name): name for name in COLUMNS}
-        if not columns.keys() <= names.keys():
+    def from_stored(cls, stored_columns, record):
+        """Return the answers of a batch from its parsed columns in a ledger and its BatchRecord.
+
+        ``stored_columns``: lists of values, or texts of packed numbers, by name in the ledger.
+        """
+        name_by_stored_name = {STORED_NAMES.get(name, name): name for name in COLUMNS}
+        if not stored_columns.keys() <= name_by_stored_name.keys():
             raise ValueError("other columns")
-        columns = {names[stored_name]: column for stored_name, column in columns.items()}
-        for name, column in columns.items():
-            if isinstance(column, str):
-                columns[name] = unpack_doubles(column)
+        columns = {}
+        for stored_name, values in stored_columns.items():
+            name = name_by_stored_name[stored_name]
+            columns[name] = unpack_doubles(values) if isinstance(values, str) else values
         return cls(
             columns,
             batch=record.totals.number,
@@ -267,21 +299,22 @@ class Answers(Sequence[AnswerRecord]):
         return answers
 
     def to_json(self):
-        """Return the canonical text of the columns; one whose values are all equal is one value.
+        """Return the canonical JSON text of the columns.
 
-        Longer columns of doubles are packed: their decimals would take longer than their limits.
+        A column whose values are all equal is written as one value. Numbers of a batch with more
+        than ``MAX_DECIMAL_ANSWERS`` answers are packed.
         """
-        texts = {}
+        stored_columns = {}
         for name, column in self.columns.items():
             stored_name = STORED_NAMES.get(name, name)
             values = column if isinstance(column, list) else column.tolist()
             if name != "value" and values.count(values[0]) == len(values):
-                texts[stored_name] = values[:1]
+                stored_columns[stored_name] = values[:1]
             elif len(values) > MAX_DECIMAL_ANSWERS and COLUMNS[name] in ("unit", "length"):
-                texts[stored_name] = pack_doubles(column)
+                stored_columns[stored_name] = pack_doubles(column)
             else:
-                texts[stored_name] = values
-        return canonical(texts)
+                stored_columns[stored_name] = values
+        return canonical(stored_columns)
 
     def __len__(self) -> int:
         return len(self.columns["value"])
@@ -299,47 +332,53 @@ class Answers(Sequence[AnswerRecord]):
             position=position,
             time=self.time,
             user=self.user,
-            shape=self._shapes[self._shape_of[position]],
+            shape=self._shapes[self._shape_indices[position]],
             scale=self._scales.get(fields["metric"]),
             **(fields | {"corrected": bool(fields["corrected"])}),
         )
 
 
-def _check_scale(display_name, low, high, *open_ends):
-    """Raise ValueError if a scale is not a name, a range and at most one word on open ends."""
-    is_range = -LARGEST_NUMBER < low < high < LARGEST_NUMBER
-    if not (
-        isinstance(display_name, str) and is_range and open_ends in ((), ("lower",), ("both",))
-    ):
+def _check_scale(display_name, range_min, range_max, *open_ends):
+    """Raise ValueError if the items of ``AnswerRecord.scale`` are invalid."""
+    is_range = -LARGEST_NUMBER < range_min < range_max < LARGEST_NUMBER
+    is_open_end = open_ends in ((), ("lower",), ("both",))
+    if not (isinstance(display_name, str) and is_range and is_open_end):
         raise ValueError("a scale must be a name and a range")
 
 
-def _checked_column(name, content, values, count):
-    """Return a column of ``count`` values of its kind; one value is that of all answers."""
-    if len(values) == 1 != count:
-        values = [values[0]] * count
-    types = {float} if isinstance(values, np.ndarray) else set(map(type, values))
-    if len(values) != count or not types <= _TYPES.get(content, {int, float}):
-        raise ValueError(f"{name} must hold {count} values of its kind")
-    return list(values) if content == "text" else values
+def _check_column(name, values, n_answers):
+    """Return ``n_answers`` values of a column, after repeating a single one.
+
+    Raises ValueError for another number or type of values.
+    """
+    if len(values) == 1 != n_answers:
+        values = [values[0]] * n_answers
+    is_text = COLUMNS[name] == "text"
+    value_types = {float} if isinstance(values, np.ndarray) else set(map(type, values))
+    valid_types = {str, type(None)} if is_text else {int, float}
+    if len(values) != n_answers or not value_types <= valid_types:
+        raise ValueError(f"{name} must hold {n_answers} values of its kind")
+    return list(values) if is_text else values
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class HoldoutAnswers:
-    """Answers to one batch of ``m`` queries, as read-only arrays in [0, 1].
+    """Answers to one batch of queries, as read-only arrays with values in [0, 1].
 
-    ``answers[i]`` is one of them as an :class:`AnswerRecord`, ``answers[:i]`` the first of them.
+    ``answers[i]`` is answer ``i`` as an :class:`AnswerRecord`. A slice returns HoldoutAnswers.
 
     Parameters
     ----------
-    values : ndarray of shape (m,)
-        Released answers; unanswered queries follow ``on_exhausted``.
-    lower, upper : ndarray of shape (m,)
-        Ends of intervals that hold for all answers of the holdout at once.
-    corrected : ndarray of bool, shape (m,)
-        Whether the answer came from the holdout, because the prediction was too far off.
-    answered : ndarray of bool, shape (m,)
-        Whether the holdout answered. ``False`` once the budget has run out.
+    values : ndarray of shape (n_queries,)
+        Verified scores. Values of unanswered queries follow ``on_exhausted``.
+    lower, upper : ndarray of shape (n_queries,)
+        Ends of the confidence intervals. All intervals of the holdout contain their expected
+        scores at the same time, with at least the confidence level of the holdout.
+    corrected : ndarray of bool, shape (n_queries,)
+        Whether the cross-validated score was replaced by a noisy holdout score, because it was too
+        far from the holdout.
+    answered : ndarray of bool, shape (n_queries,)
+        Whether the holdout answered. ``False`` after the budget has run out.
 
     See Also
     --------
@@ -372,12 +411,12 @@ class HoldoutAnswers:
     def __len__(self) -> int:
         return self.values.size
 
-    def __getitem__(self, place: int | slice) -> Any:
-        """Return one answer, or several of them."""
-        if isinstance(place, slice):
-            parts = [getattr(self, field.name)[place] for field in dataclasses.fields(self)]
-            return type(self)(*parts)
-        return self._records[place]
+    def __getitem__(self, index: int | slice) -> Any:
+        """Return the record of one answer, or the answers of a slice."""
+        if isinstance(index, slice):
+            sliced_fields = [getattr(self, field.name)[index] for field in dataclasses.fields(self)]
+            return type(self)(*sliced_fields)
+        return self._records[index]
 
 
 class History(tuple[AnswerRecord, ...]):
@@ -386,7 +425,7 @@ class History(tuple[AnswerRecord, ...]):
     Parameters
     ----------
     iterable : iterable of AnswerRecord
-        The answers in the order they were given.
+        The answers in the order of their release.
 
     See Also
     --------
@@ -416,8 +455,8 @@ class History(tuple[AnswerRecord, ...]):
         return super().__getitem__(index)
 
     def __repr__(self) -> str:
-        corrected = sum(record.corrected for record in self)
-        return f"<History: {len(self)} answers, {corrected} corrected>"
+        n_corrected = sum(record.corrected for record in self)
+        return f"<History: {len(self)} answers, {n_corrected} corrected>"
 
     def to_frame(self) -> Any:
         """Return the history as a table (needs pandas).

@@ -1,4 +1,4 @@
-"""Successive halving on the training part; the survivors are verified on the holdout."""
+"""Successive halving on the training set; remaining candidates are verified on the holdout."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sklearn_bdp.utils.sklearn_compat import Interval, SuccessiveHalving, halve,
 
 
 class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
-    r"""Search by successive halving, with the last rung verified on a reusable holdout.
+    r"""Search by successive halving, with the last iteration verified on a reusable holdout.
 
     All candidates are cross-validated with few resources, the best of them with ``factor`` times
-    as many, and so on, as in :class:`~sklearn.model_selection.HalvingGridSearchCV` on the training
-    part. Halving reads training records only and costs nothing of the holdout. The candidates of
-    the last rung are fitted on the whole training set and verified as one batch, so that 300
-    candidates in the first rung ask about a dozen queries.
+    as many, and so on, as in :class:`~sklearn.model_selection.HalvingGridSearchCV`. Halving reads
+    training records only and spends no information of the holdout. The candidates of the last
+    iteration are fitted on the whole training set and verified as one batch. So 300 candidates in
+    the first iteration lead to about a dozen queries.
 
     Parameters
     ----------
@@ -30,25 +30,26 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     param_grid : dict or list of dict
         Candidates; distributions are allowed when ``n_iter`` is set.
     factor : float, default=3
-        A rung keeps the best ``1 / factor`` and gives them ``factor`` times the resources.
+        Each iteration keeps the best ``1 / factor`` of the candidates for the next one, in which
+        they get ``factor`` times the resources.
     resource : str, default="n_samples"
         Training records, or a parameter of the estimator with positive integer values.
     max_resources : int or "auto", default="auto"
-        Most that a candidate may get; ``"auto"``: all training records.
+        Largest resource of a candidate; ``"auto"``: all training records.
     min_resources : int, "exhaust" or "smallest", default="exhaust"
-        Resources of a candidate in the first rung. ``"smallest"``: two records of each class in
-        each fold, or 1 of a parameter; ``"exhaust"``: so many that the last rung gets as much as
-        it can.
+        Resource of a candidate in the first iteration. ``"smallest"``: two records of each class in
+        each fold, or 1 for a parameter. ``"exhaust"``: the value with which the last iteration uses
+        as much of ``max_resources`` as possible.
     aggressive_elimination : bool, default=False
-        Repeat the first rung until the candidates that are left can have ``max_resources``.
+        Repeat the first iteration until the remaining candidates can have ``max_resources``.
     scoring : str, callable, list, tuple, dict or None, default=None
-        The metric to verify. It also decides which candidates survive.
+        The metric to verify. It also selects the candidates of the next iteration.
     n_iter : int or None, default=None
         Number of sampled candidates; ``None`` takes the whole grid.
     n_jobs : int or None, default=None
         Workers that fit and predict.
     refit : bool, str or callable, default=True
-        Whether to keep the chosen model, or how to choose it.
+        Whether to keep the selected model, or the rule that selects it.
     cv : int, splitter or iterable, default=None
         Inner cross-validation on the training set.
     verbose, pre_dispatch : int, int or str
@@ -64,17 +65,17 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another.
     verify : "all", "auto" or int, default="all"
-        Which candidates of the last rung the holdout is shown.
+        Candidates of the last iteration to verify.
 
     Attributes
     ----------
     cv_results_ : dict of arrays
         As for :class:`ReusableHoldoutSearchCV`, with ``iter`` and ``n_resources``. Only rows of the
-        last rung have verified scores.
+        last iteration have verified scores.
     n_candidates_, n_resources_ : list of int
-        Candidates and resources of each rung.
+        Number of candidates, and resource of each candidate, by iteration.
     n_iterations_ : int
-        Number of rungs.
+        Number of iterations.
 
     See Also
     --------
@@ -134,23 +135,23 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         self.max_resources, self.min_resources = max_resources, min_resources
         self.aggressive_elimination = aggressive_elimination
 
-    def _fit_plain(self, X, y, params):
-        """Halve without a holdout."""
+    def _fit_without_holdout(self, X, y, params):
+        """Search as scikit-learn's halving does, without a holdout."""
         self._validate_params()
-        routed = self._get_routed_params_for_fit(params)
+        routed_params = self._get_routed_params_for_fit(params)
         self._checked_cv_orig = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-        self._check_resources(X, y, routed.splitter.split)
-        return super()._fit_plain(X, y, params)
+        self._set_resources(X, y, routed_params.splitter.split)
+        return super()._fit_without_holdout(X, y, params)
 
-    def _set_up(self, progress, config, data):
-        """Divide the data, and work out the resources from the training set."""
-        folds = super()._set_up(progress, config, data)
-        division = folds.division
-        self._check_resources(division.X, division.y, folds.split_params)
-        return folds
+    def _set_up(self, finished_fits, config, data):
+        """Split the data, and set the resources that follow from the training set."""
+        cross_validation = super()._set_up(finished_fits, config, data)
+        holdout_split = cross_validation.holdout_split
+        self._set_resources(holdout_split.X, holdout_split.y, cross_validation.split_params)
+        return cross_validation
 
-    def _check_resources(self, X, y, split_params):
-        """Work out the resources of a candidate at least and at most, as scikit-learn does."""
+    def _set_resources(self, X, y, split_params):
+        """Set the smallest and largest resource of a candidate, as scikit-learn does."""
         self._n_samples_orig = num_samples(X)
         SuccessiveHalving._check_input_parameters(self, X, y, split_params)
         if self.resource == "n_samples" and not self.max_resources_ <= self._n_samples_orig:
@@ -160,23 +161,31 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
             )
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
-        """Evaluate all candidates with few resources, and the best of each rung with more."""
+        """Evaluate all candidates with few resources, and the best of each iteration with more."""
 
         def evaluate(candidates, cv, **options):
             if callback_ctx is None:
                 options.pop("callback_ctx", None)
-            return self._ranked(evaluate_candidates(candidates, cv, **options))
+            return self._with_mean_test_score(evaluate_candidates(candidates, cv, **options))
 
         halve(self, evaluate, callback_ctx)
 
-    def _ranked(self, results):
-        """Return results in which scikit-learn finds the scores that select the survivors."""
-        scores = {name: each for name, each in results.items() if name.startswith("mean_test_")}
-        first = next(iter(scores.values()))
-        return {**results, "mean_test_score": scores.get(f"mean_test_{self.refit}", first)}
+    def _with_mean_test_score(self, results):
+        """Return results with the column ``mean_test_score`` of the metric that ranks.
+
+        scikit-learn selects the candidates of the next iteration by this column. With several
+        metrics ``results`` have a column ``mean_test_<name>`` for each.
+        """
+        mean_scores = {
+            name: column for name, column in results.items() if name.startswith("mean_test_")
+        }
+        first_column = next(iter(mean_scores.values()))
+        ranking_column = mean_scores.get(f"mean_test_{self.refit}", first_column)
+        return {**results, "mean_test_score": ranking_column}
 
     def _select_best_index(self, refit, refit_metric, results):
-        """Return the best row of the last rung if there is no holdout to query."""
+        """Return the best row of the last iteration, if there is no holdout."""
         if callable(refit):
             return super()._select_best_index(refit, refit_metric, results)
-        return SuccessiveHalving._select_best_index(refit, refit_metric, self._ranked(results))
+        results = self._with_mean_test_score(results)
+        return SuccessiveHalving._select_best_index(refit, refit_metric, results)

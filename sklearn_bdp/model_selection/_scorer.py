@@ -55,19 +55,19 @@ from sklearn_bdp.utils.validation import (
     strip_traceback_frames,
 )
 
-#: Types of columns, of pandas and polars, that models need encoded.
-_TEXT = {"object", "str", "string", "category", "String", "Categorical", "Enum"}
+#: Names of dtypes, of pandas and polars, whose columns must be encoded as numbers.
+_TEXT_DTYPES = {"object", "str", "string", "category", "String", "Categorical", "Enum"}
 _SALT = np.uint64(0xD6E8FEB86659FD93)
-_MODELS = 4  # number of models whose data are stored
+_MAX_MODELS = 4  # largest number of scored models that a scorer keeps
 _UNKNOWN_GROUPS = "the groups of the training records are unknown"
-_FOLDS = 64  # number of folds whose digests are stored
+_MAX_FOLDS = 64  # largest number of folds whose digests a scorer keeps
 
 
-class _Refusal:
+class _RaisingScore:
     """Return value of a scorer that makes cross-validation raise an error.
 
-    Cross-validation turns errors of a scorer into NaN, but it reads the returned value outside of
-    the ``try``.
+    Cross-validation replaces errors of a scorer by NaN. But it reads the attribute ``item`` of the
+    returned value outside of its ``try`` statement.
     """
 
     def __init__(self, error):
@@ -79,59 +79,62 @@ class _Refusal:
         raise self._error
 
 
-class _ModelFailed(Exception):
-    """The model could not be scored on training records; cross-validation may write NaN."""
+class _ModelFailedError(Exception):
+    """The model could not be scored on training records; cross-validation may replace it by NaN."""
 
 
 @dataclass(eq=False)
 class _ScoredModel:
-    """Model with the first data that it was scored on."""
+    """Model that was scored, with the first data that it was scored on."""
 
-    key: str | None
-    content: str | None  # digest of the fitted attributes
-    metric: object
-    X: object = field(repr=False)
-    y: object = field(repr=False)
-    estimator: object = field(repr=False)  # a weak reference in this process
-    classes: Any = None  # of the fingerprint, which is computed at the second call
-    fingerprint: Any = None
+    key: str | None  # query key, None if the model has no digest
+    content_digest: str | None  # of the fitted attributes
+    metric: object  # that scored the model
+    X: object = field(repr=False)  # first training records
+    y: object = field(repr=False)  # their targets
+    estimator_reference: object = field(repr=False)  # weak reference; None in another process
+    #: Classes of the objects in the model, which the fingerprint covers; None before the second
+    #: call.
+    fingerprint_classes: Any = None
+    fingerprint: Any = None  # of the model, cheaper than a digest; None before the second call
 
     def __getstate__(self):
-        return {**vars(self), "estimator": None}
+        return {**vars(self), "estimator_reference": None}
 
-    def is_about(self, estimator):
+    def is_of(self, estimator):
         """Return whether the scored model is this object."""
-        return self.estimator is not None and self.estimator() is estimator
+        return self.estimator_reference is not None and self.estimator_reference() is estimator
 
     def is_unchanged(self, estimator):
-        """Return whether the object is known to be unchanged, without a digest of all its parts."""
-        if self.classes is None:
+        """Return whether the fingerprint of the estimator is the same; False before it is known."""
+        if self.fingerprint_classes is None:
             return False
-        current = fingerprint((estimator, self.metric), self.classes)
-        return current is not None and current == self.fingerprint
+        current_fingerprint = fingerprint((estimator, self.metric), self.fingerprint_classes)
+        return current_fingerprint is not None and current_fingerprint == self.fingerprint
 
 
 @dataclass
-class _Memory:
-    """State that copies of a scorer share: last models, digests of folds, the last answer."""
+class _SharedState:
+    """State that all copies of a scorer in a process share."""
 
-    models: list = field(default_factory=list)
-    folds: dict = field(default_factory=dict)
-    answer: AnswerRecord | None = None
-    row_wise: BatchDependenceCheck = field(default_factory=BatchDependenceCheck)
-    warned: bool = False  # about the effect of clipping on the score
+    models: list = field(default_factory=list)  # _ScoredModel, latest last
+    #: By digest of the targets of a fold: number of rows, and a digest of each column.
+    column_digests_by_fold: dict = field(default_factory=dict)
+    last_answer: AnswerRecord | None = None
+    row_wise_check: BatchDependenceCheck = field(default_factory=BatchDependenceCheck)
+    has_warned_of_clipping: bool = False
 
     def __getstate__(self):
-        # Workers need only the last scored model, for permutation importance.
+        # Workers need the last scored model only, for permutation importance.
         return {**vars(self), "models": self.models[-1:]}
 
 
 class HoldoutScorer:
     """Scorer that verifies fitted models on a reusable holdout.
 
-    ``scorer(estimator, X, y)`` scores ``(X, y)``, which must be training data, and returns
-    the verified score, the holdout's answer when that score is compared with it. Use it as
-    ``scoring=`` in :func:`~sklearn.model_selection.cross_val_score`,
+    ``scorer(estimator, X, y)`` scores the estimator on training data ``(X, y)``, compares this
+    score with the holdout and returns the verified score. Use it as ``scoring=`` in
+    :func:`~sklearn.model_selection.cross_val_score`,
     :class:`~sklearn.model_selection.GridSearchCV`,
     :func:`~sklearn.inspection.permutation_importance`, or call it in a loop.
 
@@ -149,7 +152,7 @@ class HoldoutScorer:
     ----------
     last_answer_ : AnswerRecord
         The last verified score with its interval, in score units. Copies of the scorer in the same
-        process share it; ``holdout.history()`` has every answer, of all processes.
+        process share it; ``holdout.history()`` returns the answers to all processes.
 
     See Also
     --------
@@ -158,34 +161,35 @@ class HoldoutScorer:
 
     Notes
     -----
-    *Refusals* are errors everywhere: scikit-learn writes NaN for a scorer that fails and goes on,
-    but a budget that is used up, columns that cannot be found or a holdout that cannot be asked
-    from a worker end the run. A model whose own ``predict`` fails is left to ``error_score``.
+    *Errors* of the holdout end the run. scikit-learn replaces the score by NaN if a scorer fails,
+    but an exhausted budget, columns that cannot be found, or a holdout that a worker cannot query
+    raise an error also inside cross-validation. A model whose own ``predict`` fails gets
+    ``error_score``.
 
     *Training curves*. ``learning_curve``, ``validation_curve`` and ``return_train_score=True``
-    score a model on the rows it was trained on after those it was tested on. The holdout has
-    nothing to say about these; they get the plain score.
+    score a model on the rows it was trained on after those it was tested on. The training rows are
+    not compared with the holdout; their ordinary score is returned.
 
-    *Permutation importance* (with all rows, which ``max_samples=1.0`` means): shuffled columns are
-    recognized by comparing with the first data that the model was scored on. The query is put to
-    the holdout with these columns replaced by draws from the shuffled training columns, which are
-    public; a column set to one value is set to it on the holdout.
+    *Permutation importance* (with all rows, that is ``max_samples=1.0``): shuffled columns are
+    recognized by comparison with the first data that the model was scored on. On the holdout, these
+    columns are replaced by random draws from the shuffled training columns, which are public. A
+    column that was set to one value is set to it on the holdout.
 
-    *Selectors* that pass arrays without names: in RFECV every fold begins with all columns, so that
-    the scorer can find the others by their values. SequentialFeatureSelector begins without, and
-    is not supported, nor are equal columns:
-    :class:`~sklearn_bdp.feature_selection.HoldoutFeatureSelector` does their work.
+    *Selectors* that pass arrays without names: RFECV begins with all columns in every fold, so the
+    scorer can find the remaining columns by their values. SequentialFeatureSelector begins with
+    few columns and is not supported. Equal columns are not supported either. Use
+    :class:`~sklearn_bdp.feature_selection.HoldoutFeatureSelector` in these cases.
 
-    *Metrics without a proven bound* need predictions of records that the model was not fitted on:
-    in cross-validation those of the fold that tests it, which has to hold at least as many records
-    as the holdout for an interval. A scorer that is called by itself cross-validates clones of the
-    model on the rows that it is given, in five folds.
+    *Metrics without a proven bound* need predictions of records that the model was not fitted on.
+    In cross-validation these are the test records of the fold, which must have at least as many
+    records as the holdout for an interval. If you call the scorer yourself, it cross-validates
+    clones of the model on the rows that you pass, in five folds.
 
     *Early stopping* is not supported: each iteration would be a query, and their intervals grow
     (``python -m benchmarks.early_stopping``). Stop by training rows, then verify the model.
 
-    *Weights* may go to ``fit``. The score is unweighted on both sides, because a weighted one has
-    no known sensitivity.
+    *Weights* may be passed to ``fit``. The score is unweighted on training set and holdout, because
+    a weighted score has no known sensitivity.
 
     Examples
     --------
@@ -213,7 +217,7 @@ class HoldoutScorer:
         check_scoring(scoring)
         self.holdout = holdout
         self.scoring = scoring
-        self._memory = _Memory()
+        self._shared_state = _SharedState()
 
     def __call__(
         self, estimator: Any, X: Any, y: ArrayLike | None = None, sample_weight: None = None
@@ -225,90 +229,98 @@ class HoldoutScorer:
         estimator : fitted estimator
             The model to verify.
         X : array-like of shape (n_samples, n_features)
-            Training data for the training-side value; never holdout records.
+            Training records that give the score to compare with the holdout; never holdout records.
         y : array-like of shape (n_samples,)
             Their targets.
         sample_weight : None
-            Weights have no bounded sensitivity and are refused.
+            Weighted scores have no bounded sensitivity and are rejected.
 
         Returns
         -------
         float
-            The released score, in score units.
+            Verified score, in score units.
 
         Raises
         ------
         UnknownFeaturesError
-            When the model was fitted on columns that cannot be found in the holdout.
+            If the model was fitted on columns that cannot be found in the holdout.
         ValueError, TypeError
-            If ``X`` and ``y`` are not training data of the kind that the holdout contains.
+            If ``X`` and ``y`` are not training data with the columns and targets of the holdout.
         BudgetExhaustedError, ProcessBoundaryError, LedgerError
             As :meth:`ReusableHoldout.answer <sklearn_bdp.ReusableHoldout.answer>`.
         """
         in_validation = called_by_validation()
         try:
             return self._score(estimator, as_frame(X), as_frame(y), sample_weight, in_validation)
-        except _ModelFailed as failure:
-            error: Any = failure.__cause__
-        except Exception as refusal:
+        except _ModelFailedError as failure:
+            model_error: Any = failure.__cause__
+        except Exception as error:
             if not in_validation:
                 raise
-            refused: Any = _Refusal(refusal)
-            return refused
-        raise error
+            raising_score: Any = _RaisingScore(error)
+            return raising_score
+        raise model_error
 
     def _score(self, estimator, X, y, sample_weight, in_validation):
-        """Return the verified score, or the plain score of rows that a fold was trained on."""
+        """Return the verified score, or the ordinary score of rows that a fold was trained on.
+
+        ``in_validation``: whether cross-validation of scikit-learn calls the scorer.
+        """
         self._check(estimator, X, y, sample_weight)
-        columns = self._columns(estimator, X, y)
-        records = self.holdout.X
+        columns = self._holdout_columns(estimator, X, y)
+        X_holdout = self.holdout.X
         if columns is not None:
-            records = safe_indexing(records, columns, axis=1)
-        _check_text_columns(records, X)
+            X_holdout = safe_indexing(X_holdout, columns, axis=1)
+        _check_text_columns(X_holdout, X)
         scored_model = self._identify(estimator, X, y, in_validation)
         metric = scored_model.metric
-        memory = self._memory
-        alteration = self._alteration(scored_model, X, y, in_validation)
+        shared_state = self._shared_state
+        alteration = self._find_alteration(scored_model, X, y, in_validation)
         if not alteration:
             # The training score of holdout records would release the raw holdout score.
             check_overlap(self.holdout, TrainingData(((X, y),)))
             self.holdout.check_model(estimator)
-        if scored_model not in memory.models:  # and all checks of its rows and of the model passed
-            memory.models = [*memory.models, scored_model][-_MODELS:]
+        # The model is kept after all checks of its rows and of itself passed.
+        if scored_model not in shared_state.models:
+            shared_state.models = [*shared_state.models, scored_model][-_MAX_MODELS:]
         metric = clip_errors_in_time(
             self.holdout,
             metric,
             lambda: _out_of_sample_errors(estimator, X, y, is_tested=in_validation),
         )
-        per_record, value = _training_scores(metric, estimator, X, y)
+        per_record, unit_score = _training_scores(metric, estimator, X, y)
         if not alteration:
-            memory.row_wise.ask(estimator, X)
-            memory.row_wise.check_score(metric, estimator, X, y)
-        if alteration is None and in_validation and scored_model.is_about(estimator):
-            return float(metric.from_unit(value))  # training rows of the model
+            shared_state.row_wise_check.ask(estimator, X)
+            shared_state.row_wise_check.check_score(metric, estimator, X, y)
+        # In cross-validation, other rows than those that tested a model are its training rows.
+        if alteration is None and in_validation and scored_model.is_of(estimator):
+            return float(metric.from_unit(unit_score))
         if alteration:
-            records = altered_records(records, X, alteration)
-        if not memory.warned:
+            X_holdout = alter_columns(X_holdout, X, alteration)
+        if not shared_state.has_warned_of_clipping:
             clipping = metric.clipping(estimator, X, y, per_record)
-            memory.warned = warn_clipped_score(metric, clipping, f"the {type(estimator).__name__}")
-        variance = _record_variance(metric, estimator, X, y)
+            shared_state.has_warned_of_clipping = warn_clipped_score(
+                metric, clipping, f"the {type(estimator).__name__}"
+            )
+        variance = _score_variance(metric, estimator, X, y)
         reference = None
         if isinstance(metric, ApproximateMetric):
-            metric, reference = self._compared_reference(
-                metric, estimator, X, y, out_of_sample=in_validation, altered=bool(alteration)
+            metric, reference = self._finite_reference(
+                metric, estimator, X, y, is_out_of_sample=in_validation, is_altered=bool(alteration)
             )
-            value = metric.to_unit(reference.score)
+            unit_score = metric.to_unit(reference.score)
         key = _query_key(scored_model.key, columns, alteration)
-        return self._ask(
-            estimator, metric, records, value, key, num_samples(X), variance, reference
+        return self._verify(
+            estimator, metric, X_holdout, unit_score, key, num_samples(X), variance, reference
         )
 
-    def _alteration(self, scored_model, X, y, in_validation):
-        """Return how the rows of a scored model were altered; None for other rows.
+    def _find_alteration(self, scored_model, X, y, in_validation):
+        """Return the :class:`ColumnAlteration` of the data since the model was first scored.
 
-        The alteration of a model that was not scored before is empty.
+        It is empty for unaltered data and for a model that was not scored before. None for other
+        rows.
         """
-        if scored_model not in self._memory.models:
+        if scored_model not in self._shared_state.models:
             return ColumnAlteration()
         alteration = detect_alteration(scored_model.X, scored_model.y, X, y)
         n_scored = num_samples(scored_model.X)
@@ -320,33 +332,36 @@ class HoldoutScorer:
             )
         return alteration
 
-    def _compared_reference(self, metric, estimator, X, y, *, out_of_sample, altered):
-        """Return the metric with its public range, and the reference with a finite score."""
+    def _finite_reference(self, metric, estimator, X, y, *, is_out_of_sample, is_altered):
+        """Return as :meth:`_reference`; raise _ModelFailedError without a finite score."""
         try:
             metric, reference = self._reference(
-                metric, estimator, X, y, out_of_sample=out_of_sample, altered=altered
+                metric, estimator, X, y, is_out_of_sample=is_out_of_sample, is_altered=is_altered
             )
         except Exception as error:  # the model cannot be cross-validated
-            raise _ModelFailed from error
+            raise _ModelFailedError from error
         if np.isnan(metric.to_unit(reference.score)):
-            raise _ModelFailed from ValueError(
+            raise _ModelFailedError from ValueError(
                 f"{metric.name} is undefined on the training records. The holdout was not queried."
             )
         return metric, reference
 
-    def _reference(self, metric, estimator, X, y, *, out_of_sample, altered):
-        """Return the metric with its public range, and the reference with its variance.
+    def _reference(self, metric, estimator, X, y, *, is_out_of_sample, is_altered):
+        """Return a metric without a proven bound with its public range, and a TrainingReference.
 
-        ``out_of_sample``: whether the model was fitted on other rows, as in cross-validation. If
-        not, clones of it are cross-validated on these rows.
+        ``is_out_of_sample``: whether the model was fitted on other rows, as in cross-validation. If
+        not, clones of it are cross-validated on these rows. ``is_altered``: whether columns were
+        shuffled or set to one value.
         """
-        if altered or (out_of_sample and not metric.uses_predictions_only):
+        if is_altered or (is_out_of_sample and not metric.uses_predictions_only):
             score = metric.score_model(estimator, X, y)
-            reason = "columns of the training records were altered" if altered else UNKNOWN_SCORER
+            reason = UNKNOWN_SCORER
+            if is_altered:
+                reason = "columns of the training records were altered"
             return metric.with_range([score]), TrainingReference(score=score, reason=reason)
         scheme = self.holdout.dependence.sampling_scheme(self.holdout.n)
-        rule_out = _lack_of_interval(scheme)
-        if not out_of_sample:
+        rule_out = _reason_for_no_interval(scheme)
+        if not is_out_of_sample:
             return cross_validated_reference(
                 metric,
                 estimator,
@@ -367,29 +382,49 @@ class HoldoutScorer:
             rule_out=rule_out,
         )
 
-    @strip_traceback_frames  # the evaluation below is raw
-    def _ask(self, model, metric, records, value, key, size, variance, reference):
-        """Verify one score on the holdout, store the answer and return its value."""
-        evaluation = metric.evaluate(model, records, self.holdout.y)
+    @strip_traceback_frames  # the evaluation contains raw holdout scores
+    def _verify(self, model, metric, X_holdout, unit_score, key, n_train, variance, reference):
+        """Verify one score on the holdout, store the answer and return the verified score.
+
+        Parameters
+        ----------
+        model : estimator
+            The model to verify.
+        metric : Metric
+            Its metric.
+        X_holdout : array-like
+            Holdout records with the columns of the model, altered if necessary.
+        unit_score : float
+            Score on training records, in [0, 1].
+        key : str or None
+            Query key.
+        n_train : int
+            Number of these training records.
+        variance : float or None
+            Variance of their scores in [0, 1], None if the score determines it.
+        reference : TrainingReference or None
+            Needed for a metric without a proven bound.
+        """
+        evaluation = metric.evaluate(model, X_holdout, self.holdout.y)
         if reference is not None:
             evaluation = metric.finish(evaluation, reference)
         (answer,) = self.holdout.answer_evaluations(
-            np.array([value]),
+            np.array([unit_score]),
             [evaluation],
-            n_train=size,
+            n_train=n_train,
             training_variance=variance,
             keys=[key],
             about=[(metric, type(model).__name__)],
         )
-        self._memory.answer = answer.in_units()
-        return self._memory.answer.value
+        self._shared_state.last_answer = answer.in_units()
+        return self._shared_state.last_answer.value
 
     def _content_for_keys(self):
-        """Return the content of a scorer inside a model, for keys."""
+        """Return what a query key covers of a scorer inside a model."""
         return (type(self).__name__, self.holdout, self.scoring)
 
     def _check(self, estimator, X, y, sample_weight):
-        """Raise if the data are not training data for this holdout, before any computation."""
+        """Raise ValueError if the arguments do not fit to the holdout, before any computation."""
         if is_being_fitted(estimator):
             raise ValueError(
                 f"HoldoutScorer cannot stop {type(estimator).__name__} early: each iteration would "
@@ -406,51 +441,56 @@ class HoldoutScorer:
             raise ValueError(f"y must be an array of targets, got {type(y).__name__}.")
         check_supported_values("X", X)
         check_targets("y", y)
-        have = np.ndim(X)
-        expected = np.ndim(self.holdout.X)
-        if have != expected:
+        ndim = np.ndim(X)
+        holdout_ndim = np.ndim(self.holdout.X)
+        if ndim != holdout_ndim:
             raise ValueError(
-                f"X must have ndim={expected} like the holdout, got {have}. With cv=None, RidgeCV "
-                "and similar models score predictions instead of a model, which a holdout cannot "
-                "verify. Set cv=5."
+                f"X must have ndim={holdout_ndim} like the holdout, got {ndim}. With cv=None, "
+                "RidgeCV and similar models score predictions instead of a model, which a holdout "
+                "cannot verify. Set cv=5."
             )
 
     def _identify(self, estimator, X, y, in_validation):
-        """Return the model with its first data, the metric and the key of the query.
+        """Return the :class:`_ScoredModel` of an estimator, which is new at the first call.
 
         The first data determine the metric, too: default bounds of regression errors come from the
         targets, and a subsample has other bounds.
         """
-        for scored_model in self._memory.models:
-            if scored_model.is_about(estimator) and scored_model.is_unchanged(estimator):
+        for scored_model in self._shared_state.models:
+            if scored_model.is_of(estimator) and scored_model.is_unchanged(estimator):
                 return scored_model
         digest = ModelDigest(estimator)
-        equal_model = self._find_equal(digest)
+        equal_model = self._find_equal_model(digest)
         if equal_model is None:
             metric = self._make_metric(estimator, y)
         else:
             metric = equal_model.metric
-            is_same_object = equal_model.is_about(estimator)
+            is_same_object = equal_model.is_of(estimator)
+            # A fingerprint pays off at the third call. Cross-validation calls at most twice.
             if is_same_object and not in_validation and digest.classes is not None:
-                equal_model.classes = digest.classes  # cross-validation calls at most twice
-                equal_model.fingerprint = fingerprint((estimator, metric), equal_model.classes)
+                equal_model.fingerprint_classes = digest.classes
+                equal_model.fingerprint = fingerprint((estimator, metric), digest.classes)
             if is_same_object or not in_validation:
                 return equal_model
             # An equal model of another fold is a new model.
-        key = digest.key(metric, X)
         return _ScoredModel(
-            key, digest.content, metric, copy_data(X), copy_data(y), weakref.ref(estimator)
+            key=digest.key(metric, X),
+            content_digest=digest.content,
+            metric=metric,
+            X=copy_data(X),
+            y=copy_data(y),
+            estimator_reference=weakref.ref(estimator),
         )
 
-    def _find_equal(self, digest):
-        """Return the last scored model with this content and behavior, or None."""
-        for scored_model in reversed(self._memory.models):
-            has_same_content = (
-                scored_model.key is not None and scored_model.content == digest.content
-            )
-            if has_same_content and scored_model.key == digest.key(
-                scored_model.metric, scored_model.X
-            ):
+    def _find_equal_model(self, digest):
+        """Return the last scored model with the same digest and predictions, or None.
+
+        ``digest``: :class:`ModelDigest` of the estimator.
+        """
+        for scored_model in reversed(self._shared_state.models):
+            if scored_model.key is None or scored_model.content_digest != digest.content:
+                continue
+            if scored_model.key == digest.key(scored_model.metric, scored_model.X):
                 return scored_model
         return None
 
@@ -468,64 +508,77 @@ class HoldoutScorer:
             has_dates=scheme.calendar is not None,
         )
 
-    def _columns(self, model, X, y):
-        """Return the holdout columns that the model needs, or None for all of them."""
+    def _holdout_columns(self, model, X, y):
+        """Return names or positions of the holdout columns that a model needs; None for all.
+
+        Raises UnknownFeaturesError if they cannot be found.
+        """
         names = getattr(model, "feature_names_in_", None)
         if names is not None and hasattr(self.holdout.X, "columns"):
-            return self._named_columns(names)
-        n_holdout_columns = getattr(self.holdout.X, "shape", (0, None))[1:]
+            return self._check_names(names)
+        holdout_shape = getattr(self.holdout.X, "shape", ())
+        n_holdout_columns = holdout_shape[1] if len(holdout_shape) > 1 else None
         n_columns = getattr(model, "n_features_in_", None)
         if n_columns is None and len(getattr(X, "shape", ())) == 2:
             n_columns = X.shape[1]
-        if not n_holdout_columns or n_columns is None:
+        if n_columns is None or len(holdout_shape) == 1:
             return None
         fold_key = query_key(np.asarray(y))
-        folds = self._memory.folds
-        if n_columns == n_holdout_columns[0]:
-            if fold_key not in folds:
-                self._remember_columns(fold_key, X)
+        stored_columns = self._shared_state.column_digests_by_fold.get(fold_key)
+        if n_columns == n_holdout_columns:
+            if stored_columns is None:
+                self._store_columns(fold_key, X)
             return None
-        columns = find_columns(folds[fold_key], X) if fold_key in folds else None
-        if columns is None:
+        positions = None
+        if stored_columns is not None:
+            positions = find_columns(stored_columns, X)
+        if positions is None:
             raise UnknownFeaturesError(
                 f"The estimator was fitted on {n_columns} columns without names, which cannot be "
-                f"found (or not each once) among the {n_holdout_columns[0]} of the holdout. Fit it "
+                f"found (or not each once) among the {n_holdout_columns} of the holdout. Fit it "
                 "on a DataFrame with names that the holdout shares. SequentialFeatureSelector "
                 "strips them: use HoldoutFeatureSelector. The holdout was not queried."
             )
-        return columns
+        return positions
 
-    def _named_columns(self, names):
-        """Return the holdout columns of these names, or None if they are all columns in order."""
+    def _check_names(self, names):
+        """Return the names as a list, or None if they are all holdout columns in order.
+
+        Raises UnknownFeaturesError if the holdout lacks one of them.
+        """
         holdout_names = self.holdout.X.columns
-        missing = [name for name in names if name not in set(holdout_names)]
-        if missing:
+        missing_names = [name for name in names if name not in set(holdout_names)]
+        if missing_names:
             raise UnknownFeaturesError(
-                f"The estimator was fitted on columns that the holdout lacks: {missing}. "
+                f"The estimator was fitted on columns that the holdout lacks: {missing_names}. "
                 "Nothing was spent."
             )
         return None if same_names(names, holdout_names) else list(names)
 
-    def _remember_columns(self, fold_key, X):
-        """Store the digests of all columns of a fold, which identify some of them later."""
+    def _store_columns(self, fold_key, X):
+        """Store digests of all columns of a fold, by which some of them are found later."""
         codes = column_codes(X)
         if codes is not None:
-            recent_folds = dict(list(self._memory.folds.items())[-_FOLDS + 1 :])
-            self._memory.folds = {**recent_folds, fold_key: (len(codes), column_digests(codes))}
+            stored_items = list(self._shared_state.column_digests_by_fold.items())
+            latest_items = dict(stored_items[-_MAX_FOLDS + 1 :])
+            self._shared_state.column_digests_by_fold = {
+                **latest_items,
+                fold_key: (len(codes), column_digests(codes)),
+            }
 
     @property
     def last_answer_(self) -> AnswerRecord:
-        """Return the last verified score and its interval."""
-        if self._memory.answer is None:
+        """Last verified score and its interval, in score units."""
+        if self._shared_state.last_answer is None:
             raise AttributeError(
                 "last_answer_ is there once the scorer was asked in this process; what workers "
                 "asked is in holdout.history()."
             )
-        return self._memory.answer
+        return self._shared_state.last_answer
 
     @property
     def __name__(self):
-        """Return the name of the score, for displays."""
+        """Name of the score, for displays."""
         scoring = self.scoring if self.scoring is not None else "score"
         return f"verified_{scoring if isinstance(scoring, str) else type(scoring).__name__}"
 
@@ -543,7 +596,7 @@ class HoldoutScorer:
         return False
 
     def __deepcopy__(self, memo):
-        return copy.copy(self)  # with the same holdout and memory
+        return copy.copy(self)  # with the same holdout and shared state
 
     def __repr__(self) -> str:
         scoring = "" if self.scoring is None else f", scoring={self.scoring!r}"
@@ -551,25 +604,25 @@ class HoldoutScorer:
 
 
 # Permutation importance and similar methods score one fitted model on altered copies of its data.
-# A comparison with the first data detects the alteration, which is applied to the holdout.
+# A comparison with the first data detects the alteration. It is then applied to the holdout.
 
 
 @dataclass(frozen=True)
 class ColumnAlteration:
-    """Columns whose values were shuffled among rows, or set to one value."""
+    """Columns whose values were shuffled among rows, or set to one value. False without any."""
 
-    shuffled: tuple = ()  # pairs: index of a column, digest of its values in their order
-    constant: tuple = ()  # pairs: index of a column, code of its only value
+    shuffled: tuple = ()  # pairs: position of a column, digest of its values in their order
+    constant: tuple = ()  # pairs: position of a column, code of its only value
 
     def __bool__(self):
         return bool(self.shuffled or self.constant)
 
 
 def column_codes(X, *, single=False):
-    """Return a 64-bit code of each cell, shape (n, n_features); equal values have equal codes.
+    """Return a 64-bit code of each value, of shape (n, n_features); equal values have equal codes.
 
-    ``None`` for data without columns (lists of texts) and for sparse data. With ``single``, numbers
-    are rounded to single precision, so that a copy in single precision has equal codes.
+    ``None`` for data without columns (lists of texts) and for sparse data. With ``single=True``
+    numbers are rounded to single precision, so that a copy in single precision has equal codes.
     """
     if hasattr(X, "tocsr") or len(np.shape(X)) != 2:
         return None
@@ -582,109 +635,117 @@ def column_codes(X, *, single=False):
     return splitmix64(np.column_stack(codes), _SALT) if X.shape[1] else None
 
 
-def detect_alteration(reference, reference_y, X, y):
-    """Return the :class:`ColumnAlteration` of ``X`` since the reference, ``None`` for other rows.
+def detect_alteration(first_X, first_y, X, y):
+    """Return the :class:`ColumnAlteration` of ``X`` since the first data, None for other rows.
 
-    Some of the reference's rows count as unaltered. Raises ValueError if some columns are equal and
-    others differ in a way that cannot be applied to other records.
+    It is empty for the same rows and for some of them. Raises ValueError if some columns are equal
+    and others differ in a way that cannot be applied to other records.
     """
-    # Compare in the lower precision of both.
-    single = _is_single(X) != _is_single(reference)
-    same_targets = np.array_equal(np.asarray(reference_y), np.asarray(y))
-    unequal_columns = _unequal(reference, X) if same_targets else None
-    tables = (
-        (reference, X)
-        if unequal_columns is None
-        else (reference[:, unequal_columns], X[:, unequal_columns])
-    )
-    reference_codes, codes = (column_codes(table, single=single) for table in tables)
-    if reference_codes is None and codes is None:
-        return ColumnAlteration() if data_digest(reference) == data_digest(X) else None
-    if reference_codes is None or codes is None or reference_codes.shape[1] != codes.shape[1]:
+    # If only one of both has single precision, compare in single precision.
+    single = _is_single(X) != _is_single(first_X)
+    has_same_targets = np.array_equal(np.asarray(first_y), np.asarray(y))
+    coded_columns = _unequal_columns(first_X, X) if has_same_targets else None
+    coded_first_X = first_X
+    coded_X = X
+    if coded_columns is not None:
+        coded_first_X = first_X[:, coded_columns]
+        coded_X = X[:, coded_columns]
+    first_codes = column_codes(coded_first_X, single=single)
+    codes = column_codes(coded_X, single=single)
+    if first_codes is None and codes is None:
+        return ColumnAlteration() if data_digest(first_X) == data_digest(X) else None
+    if first_codes is None or codes is None or first_codes.shape[1] != codes.shape[1]:
         return None
-    if len(reference_codes) == len(codes) and same_targets:
-        if unequal_columns is None:
-            unequal_columns = np.arange(codes.shape[1])
-        return _explained_alteration(reference_codes, codes, unequal_columns, np.shape(X)[1])
-    are_some_rows = len(codes) < len(reference_codes) and bool(
-        np.isin(column_digests(codes.T), column_digests(reference_codes.T)).all()
+    if len(first_codes) == len(codes) and has_same_targets:
+        if coded_columns is None:
+            coded_columns = np.arange(codes.shape[1])
+        return _alteration_of_rows(first_codes, codes, coded_columns, np.shape(X)[1])
+    # Digests of rows: the columns of the transposed codes.
+    are_some_rows = len(codes) < len(first_codes) and bool(
+        np.isin(column_digests(codes.T), column_digests(first_codes.T)).all()
     )
     return ColumnAlteration() if are_some_rows else None
 
 
-def _explained_alteration(reference_codes, codes, column_indices, n_columns):
-    """Return how the columns of the same rows were altered, None if all hold other values.
+def _alteration_of_rows(first_codes, codes, coded_columns, n_columns):
+    """Return the alteration of the same rows; None if all columns have other values.
 
-    ``column_indices``: positions of the coded columns among all ``n_columns``.
+    ``first_codes``, ``codes``: of the values at the positions ``coded_columns`` among
+    ``n_columns``, before and after the alteration.
     """
     shuffled = []
     constant = []
-    unexplained = []
-    for index in np.flatnonzero((reference_codes != codes).any(axis=0)).tolist():
-        column_index = int(column_indices[index])
+    unexplained_positions = []
+    for index in np.flatnonzero((first_codes != codes).any(axis=0)).tolist():
+        position = int(coded_columns[index])
         column = codes[:, index]
-        if np.array_equal(np.sort(reference_codes[:, index]), np.sort(column)):
-            shuffled.append((column_index, int(column_digests(column[:, None])[0])))
+        if np.array_equal(np.sort(first_codes[:, index]), np.sort(column)):
+            (digest,) = column_digests(column[:, None])
+            shuffled.append((position, int(digest)))
         elif (column == column[0]).all():
-            constant.append((column_index, int(column[0])))
+            constant.append((position, int(column[0])))
         else:
-            unexplained.append(column_index)
-    if not unexplained:
+            unexplained_positions.append(position)
+    if not unexplained_positions:
         return ColumnAlteration(tuple(shuffled), tuple(constant))
-    if len(unexplained) == n_columns:
+    if len(unexplained_positions) == n_columns:
         return None
     raise ValueError(
         "X must be the data that this model was scored on before, other rows, or the same rows "
         "with columns shuffled or set to one value, got other values in the columns "
-        f"{unexplained} (counted from 0). Columns need unique names. Nothing was spent."
+        f"{unexplained_positions} (counted from 0). Columns need unique names. Nothing was spent."
     )
 
 
-def _unequal(reference, X):
-    """Return the indices of columns whose numbers differ; None if all cells need codes."""
-    are_numeric_arrays = (
-        type(reference) is type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "biuf"
-    )
-    if not are_numeric_arrays or (reference.dtype, reference.shape) != (X.dtype, X.shape):
-        return None
-    unequal_columns = np.flatnonzero((reference != X).any(axis=0))
-    return unequal_columns if 0 < unequal_columns.size < X.shape[1] else None
+def _unequal_columns(first_X, X):
+    """Return the positions of the columns of two numeric arrays that differ.
 
-
-def find_columns(reference, X):
-    """Return the indices of the columns of ``X`` among those of the reference, or None.
-
-    ``reference``: number of rows and digests of the columns of data with the same rows. Selectors
-    pass arrays without names; a column is identified by its values, unless several are equal.
+    None if all columns must be compared by codes: unless both are arrays of one dtype and shape, or
+    if no column or all of them differ.
     """
-    n_rows, digests = reference
+    are_numeric_arrays = (
+        type(first_X) is type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "biuf"
+    )
+    if not are_numeric_arrays or (first_X.dtype, first_X.shape) != (X.dtype, X.shape):
+        return None
+    positions = np.flatnonzero((first_X != X).any(axis=0))
+    return positions if 0 < positions.size < X.shape[1] else None
+
+
+def find_columns(stored_columns, X):
+    """Return the positions of the columns of ``X`` among stored columns, None if one is missing.
+
+    ``stored_columns``: number of rows, and digests of the columns of data with the same rows.
+    Selectors pass arrays without names. A column is identified by its values, unless several stored
+    columns are equal.
+    """
+    n_rows, stored_digests = stored_columns
     codes = column_codes(X)
     if codes is None or len(codes) != n_rows:
         return None
-    unique_digests, first_indices, counts = np.unique(
-        digests, return_index=True, return_counts=True
+    unique_digests, first_positions, counts = np.unique(
+        stored_digests, return_index=True, return_counts=True
     )
-    is_unique = counts == 1
-    unique_index = dict(
-        zip(unique_digests[is_unique].tolist(), first_indices[is_unique].tolist(), strict=True)
-    )
-    column_indices = [unique_index.get(digest) for digest in column_digests(codes).tolist()]
-    return None if None in column_indices else column_indices
+    occurs_once = counts == 1
+    digests = unique_digests[occurs_once].tolist()
+    position_by_digest = dict(zip(digests, first_positions[occurs_once].tolist(), strict=True))
+    positions = [position_by_digest.get(digest) for digest in column_digests(codes).tolist()]
+    return None if None in positions else positions
 
 
-def _lack_of_interval(scheme):
+def _reason_for_no_interval(scheme):
     """Return why a metric without a proven bound has no interval, or an empty text."""
     if scheme.calendar is not None:
         return OF_DATES
     return "" if scheme.has_independent_records else _UNKNOWN_GROUPS
 
 
-def _check_text_columns(records, X):
-    """Raise an error if numbers are scored where the holdout has text or categories."""
-    holdout_dtypes = {str(dtype).split("(")[0] for dtype in getattr(records, "dtypes", ())}
+def _check_text_columns(X_holdout, X):
+    """Raise ValueError if the holdout has columns of text or categories, and ``X`` has none."""
+    holdout_dtypes = {str(dtype).split("(")[0] for dtype in getattr(X_holdout, "dtypes", ())}
     dtypes = getattr(X, "dtypes", [getattr(X, "dtype", "")])
-    known_dtypes = {str(dtype).split("(")[0] for dtype in dtypes}
-    if holdout_dtypes & _TEXT and not {"", *_TEXT} & known_dtypes:
+    dtype_names = {str(dtype).split("(")[0] for dtype in dtypes}  # "" if X has no dtype
+    if holdout_dtypes & _TEXT_DTYPES and not {"", *_TEXT_DTYPES} & dtype_names:
         raise ValueError(
             "X has numbers where the holdout has text or categories. Fit one pipeline with the "
             "transformer, then call scorer(pipeline, X, y) with the rows as they were. The "
@@ -692,25 +753,31 @@ def _check_text_columns(records, X):
         )
 
 
-def _record_variance(metric, estimator, X, y):
-    """Return the variance of a training record's score, None if the score determines it."""
+def _score_variance(metric, estimator, X, y):
+    """Return the variance of the scores of training records in [0, 1].
+
+    None if the mean determines it, or if the metric is not a mean over records.
+    """
     if not metric.is_mean or metric.is_binary:
         return None
     return min(float(np.var(metric.evaluate(estimator, X, y).per_record)), 0.25)
 
 
 def _training_scores(metric, estimator, X, y):
-    """Return the scores of training records and their value; errors are those of the model."""
+    """Return the scores of training records (or None) and the score of the model, in [0, 1].
+
+    Raises _ModelFailedError if the model cannot predict.
+    """
     try:
         return metric.training_scores(estimator, X, y)
     except ScoreContractError:
         raise
     except Exception as error:
-        raise _ModelFailed from error
+        raise _ModelFailedError from error
 
 
 def _out_of_sample_errors(estimator, X, y, *, is_tested):
-    """Return errors on records that a model was not fitted on, or None if there are none.
+    """Return errors on records that a model was not fitted on, in units of the target, or None.
 
     ``is_tested``: whether cross-validation tests the model on these records. If not, clones of it
     are cross-validated on them.
@@ -720,13 +787,14 @@ def _out_of_sample_errors(estimator, X, y, *, is_tested):
             return np.asarray(y, dtype=float) - np.asarray(estimator.predict(X), dtype=float)
         return out_of_fold_errors(estimator, CVData(X, y))
     except Exception as error:
-        raise _ModelFailed from error
+        raise _ModelFailedError from error
 
 
 def _query_key(key, columns, alteration):
-    """Return the key of a query about some columns, or about altered ones.
+    """Return the query key of a model with some holdout columns, or with altered ones.
 
-    Columns that are equal on the training records may differ on the holdout.
+    ``key``: of the model, or None. Columns that are equal on the training records may differ on the
+    holdout, so the key covers which columns were selected.
     """
     if key is None:
         return None
@@ -737,27 +805,30 @@ def _query_key(key, columns, alteration):
     return key
 
 
-def altered_records(records, X, alteration):
-    """Return holdout records with columns altered as those of ``X`` were.
+def alter_columns(X_holdout, X, alteration):
+    """Return a copy of the holdout records with the columns altered as those of ``X`` were.
 
-    Shuffled columns are replaced by draws from the training columns, which are public: for each
-    record one row of ``X`` is drawn and supplies the values of all these columns. The draws are
-    seeded by the shuffled data, so that the same query always has the same answer. A column with
-    one value has this value in every row.
+    Shuffled columns are replaced by random draws from the training columns, which are public: for
+    each holdout record one row of ``X`` is drawn, which supplies the values of all these columns.
+    The seed is a digest of the shuffled data, so that the same query always has the same answer. A
+    column that was set to one value has it in every row of ``X``, so all draws have this value.
     """
     rng = np.random.default_rng(text_code(repr(alteration.shuffled)))
-    rows = rng.integers(num_samples(X), size=num_samples(records))
+    drawn_rows = rng.integers(num_samples(X), size=num_samples(X_holdout))
     X = X if hasattr(X, "iloc") else np.asarray(X)
-    replaced = records.copy() if hasattr(records, "iloc") else np.array(records)
-    if not hasattr(replaced, "iloc") and not hasattr(X, "iloc"):
-        replaced = replaced.astype(np.result_type(replaced, X), copy=False)
-    for column_index, _ in (*alteration.shuffled, *alteration.constant):
-        column = X.iloc[rows, column_index].array if hasattr(X, "iloc") else X[rows, column_index]
-        if hasattr(replaced, "iloc"):
-            replaced.isetitem(column_index, column)
+    altered_X = X_holdout.copy() if hasattr(X_holdout, "iloc") else np.array(X_holdout)
+    if not hasattr(altered_X, "iloc") and not hasattr(X, "iloc"):
+        altered_X = altered_X.astype(np.result_type(altered_X, X), copy=False)
+    for position, _ in (*alteration.shuffled, *alteration.constant):
+        if hasattr(X, "iloc"):
+            column = X.iloc[drawn_rows, position].array
         else:
-            replaced[:, column_index] = column
-    return replaced
+            column = X[drawn_rows, position]
+        if hasattr(altered_X, "iloc"):
+            altered_X.isetitem(position, column)
+        else:
+            altered_X[:, position] = column
+    return altered_X
 
 
 def _is_single(X):
@@ -767,6 +838,6 @@ def _is_single(X):
 
 
 def column_digests(codes):
-    """Return a digest of each column: its values and their order."""
+    """Return a digest of the values of each column in their order, from codes of the values."""
     row_weights = np.arange(1, len(codes) + 1, dtype=np.uint64) * _SALT
     return splitmix64(codes, row_weights[:, None]).sum(axis=0)

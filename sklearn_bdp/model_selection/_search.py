@@ -1,4 +1,4 @@
-"""Hyper-parameter search in which every look at the holdout is verified."""
+"""Hyperparameter search whose candidates are verified on a reusable holdout."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp._version import __version__
 from sklearn_bdp.diagnostics.overlap import TrainingData, check_fingerprints
 from sklearn_bdp.diagnostics.tables import check_same_schema
-from sklearn_bdp.evaluation.candidates import Assessment, Experiment, NoAnswer, Verifier
+from sklearn_bdp.evaluation.candidates import CandidateQuery, MissingAnswer, SearchSetup, Verifier
 from sklearn_bdp.evaluation.fit_data import FitData, check_records
 from sklearn_bdp.evaluation.fits import CrossValidation, FinishedFits
 from sklearn_bdp.evaluation.holdout_split import split_for
 from sklearn_bdp.evaluation.inner_folds import inner_folds
 from sklearn_bdp.evaluation.open_holdout import check_holdout_parameter, open_holdout
 from sklearn_bdp.evaluation.scoring import (
-    RULES,
-    Metrics,
+    SELECTION_RULES,
+    FinalReportMixin,
     MetricScorer,
-    Reporting,
-    certified,
-    released,
+    SearchMetrics,
+    answers_to_columns,
+    make_certificate,
 )
 from sklearn_bdp.exceptions import UnboundedMetricError, UnverifiedWarning, UnweightedScoreWarning
 from sklearn_bdp.holdout.config import HoldoutConfig, check_ledger
@@ -65,11 +65,12 @@ from sklearn_bdp.utils.sklearn_compat import (
 from sklearn_bdp.utils.validation import caller_level, check_integer, check_real
 
 _NEEDS_HOLDOUT = "This %(name)s needs a fit with a holdout: call fit, and do not set holdout=None."
-#: Standard errors behind the leader at which a candidate is not verified with ``verify="auto"``.
-_STILL_POSSIBLE = 3.0
-#: Characters up to which a model is named by its code.
-_SHORT = 80
-#: Message if a search is fitted only by name, as scikit-learn's is then.
+#: Largest distance from the best cross-validated score, in standard errors of the difference, at
+#: which a candidate is verified with ``verify="auto"``.
+_MAX_STANDARD_ERRORS = 3.0
+#: Largest number of characters of a model's code that names parameters that were not searched.
+_MAX_NAME_LENGTH = 80
+#: Warning if no candidate has a cross-validated score. scikit-learn returns the first one, too.
 _NO_CANDIDATE = (
     "no candidate was verified: each has a cross-validated score of NaN (other warnings may show "
     "the cause; often a fold lacks a class). best_score_ is NaN, and best_params_ are the first "
@@ -77,7 +78,7 @@ _NO_CANDIDATE = (
 )
 
 
-class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
+class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     r"""Hyperparameter search by cross-validation, verified on a reusable holdout.
 
     Works like :class:`~sklearn.model_selection.GridSearchCV` (or, with ``n_iter``, like
@@ -97,8 +98,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         Any scorer of scikit-learn, as in :class:`~sklearn.model_selection.GridSearchCV`. ``None``
         takes the ``score`` of the estimator. Intervals are proven, approximate or absent, as the
         column ``holdout_interval`` states. With several metrics the one that ``refit`` names ranks,
-        or else the first. The others are verified beside it, coarsely, so that its intervals stay
-        as narrow as they were; ``answered_from_<name>`` is ``"unverified"`` for those that
+        or else the first. The others are verified with coarse answers, so that its intervals stay
+        as narrow as without them. ``answered_from_<name>`` is ``"unverified"`` for metrics that
         cannot be verified on the holdout (the other scores that a callable returns).
     n_iter : int or None, default=None
         Number of sampled candidates (random search); ``None`` takes the whole grid.
@@ -144,15 +145,15 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         influence of a network) is tested on the training set. Under None the cross-validated
         scores are checked for dependence over the order of rows and over ``groups``.
     verify : "all", "auto" or int, default="all"
-        Show the holdout all candidates, only so many with the best cross-validated score, or
+        Candidates to verify: all, this number with the highest cross-validated scores, or
         (``"auto"``) those whose cross-validated score is within three standard errors of the
         best. The others are not fitted on the whole training set.
 
     Attributes
     ----------
     cv_results_ : dict of arrays
-        Everything :class:`~sklearn.model_selection.GridSearchCV` reports on the training set,
-        and ``cv_score``, ``holdout_score``, ``holdout_lower``, ``holdout_upper``,
+        All columns of :class:`~sklearn.model_selection.GridSearchCV` about the training set, and
+        ``cv_score``, ``holdout_score``, ``holdout_lower``, ``holdout_upper``,
         ``answered_from`` (``"cv"``, ``"holdout"`` or ``"unanswered"``) and
         ``rank_holdout_score``, in score units. ``cv_score`` is compared with the holdout. It is
         ``mean_test_score`` for means over records, unless these are nodes of a network: then
@@ -169,12 +170,12 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
     best_params_, best_index_ : dict, int
         Its parameters and its row in ``cv_results_``.
     holdout_ : ReusableHoldout
-        To be passed to the next search as ``holdout``. It carries the records, also in pickles
-        of the search; :meth:`without_holdout` leaves them out.
+        To be passed to the next search as ``holdout``. It contains the holdout records, also in
+        pickles of the search; :meth:`without_holdout` leaves them out.
     certificate_ : HoldoutCertificate
         The guarantee, its probability and its assumptions.
     train_indices_, holdout_indices_ : ndarray of int or None
-        Rows of the data on each side of the split.
+        Rows of the data in the training set and in the holdout.
     dependence_test_ : DependenceReport or None
         Whether cross-validated scores contradict declared independence, of records or of groups.
     dependence_test_scores_ : ndarray of shape (n_scored,) or None
@@ -216,7 +217,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
     train_indices_: np.ndarray | None
     holdout_indices_: np.ndarray | None
 
-    _eliminates = False  # whether candidates drop out before all resources are spent
+    _eliminates = False  # whether candidates are eliminated before they get all resources
 
     _parameter_constraints: dict = {
         **GridSearchCV._parameter_constraints,
@@ -253,7 +254,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         self.verify = verify
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
-        """Evaluate the grid, or the sampled candidates."""
+        """Call ``evaluate_candidates`` with the grid, or with the sampled candidates."""
         candidates = self._generate_candidate_params()
         if callback_ctx is None:
             evaluate_candidates(candidates)
@@ -266,13 +267,14 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         context.call_on_fit_task_end(estimator=self)
 
     def _generate_candidate_params(self):
-        """Return the candidates: a grid, or a sample of it when ``n_iter`` is set.
+        """Return an iterable of parameters: a ParameterGrid, or a ParameterSampler with ``n_iter``.
 
         scikit-learn's halving calls this method by its name.
         """
         if self.n_iter is None:
-            grids = self.param_grid
-            for grid in [grids] if isinstance(grids, Mapping) else grids:
+            param_grid = self.param_grid
+            grids = [param_grid] if isinstance(param_grid, Mapping) else param_grid
+            for grid in grids:
                 for name, values in grid.items():
                     if hasattr(values, "rvs"):
                         raise TypeError(
@@ -280,7 +282,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                             "n_iter=20 to sample 20 candidates, or pass a list of values. The "
                             "holdout was not queried."
                         )
-            return ParameterGrid(grids)
+            return ParameterGrid(param_grid)
         # A resumed search samples the same candidates.
         seed = self.random_state
         if seed is None:
@@ -329,8 +331,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             score is known. If it is more than 1, so many dates are left out of the training set
             before the holdout. With dates, also ``"7D"``, a ``Timedelta`` or an offset of pandas.
         coordinates : array-like of shape (n_samples, n_dimensions) or list of str, default=None
-            Places of the records, or the columns of ``X`` that hold them. The search then tests in
-            any order of the rows whether near groups agree, and warns if they do.
+            Coordinates of the records, or the columns of ``X`` that contain them. The search then
+            tests whether scores of nearby groups agree, and warns if they do.
         **params : dict
             Passed to the ``fit`` method of the estimator (and routed as in scikit-learn).
 
@@ -342,11 +344,11 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         Raises
         ------
         ValueError
-            For arguments that break a rule; nothing has been asked of the holdout then.
+            For invalid arguments. The holdout was not queried.
         UnboundedMetricError
             For a metric without a bounded sensitivity.
         BudgetExhaustedError
-            When the holdout has spent its budget and ``on_exhausted="raise"``.
+            If the budget of the holdout is exhausted and ``on_exhausted="raise"``.
         """
         if self.holdout is None:
             holdout_arguments = {
@@ -358,9 +360,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                 "y_val": y_val,
                 "groups": groups,
             }
-            fit_params = params | self._plain_fit_params(holdout_arguments)
+            fit_params = params | self._fit_params_without_holdout(holdout_arguments)
             with progress_bar(self):
-                return self._fit_plain(X, y, fit_params)
+                return self._fit_without_holdout(X, y, fit_params)
         scoring = self.scoring if isinstance(self.scoring, list | tuple | set) else [self.scoring]
         for name in scoring:
             if isinstance(name, str):
@@ -369,66 +371,81 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         with without_autologging(), progress_bar(self):
             return self._fit_verified(data)
 
-    def _plain_fit_params(self, holdout_arguments):
-        """Return the arguments of ``fit`` that plain cross-validation or the estimator takes."""
-        passed = {name: value for name, value in holdout_arguments.items() if value is not None}
-        supported = ["groups"] + [
+    def _fit_params_without_holdout(self, holdout_arguments):
+        """Return the passed arguments by name; raise if a search without holdout takes none such.
+
+        ``holdout_arguments``: arguments of ``fit`` by name, None if not passed.
+        """
+        passed_arguments = {
+            name: value for name, value in holdout_arguments.items() if value is not None
+        }
+        supported_names = ["groups"] + [
             name for name in ("X_val", "y_val") if has_fit_parameter(self.estimator, name)
         ]
-        if unsupported := [name for name in passed if name not in supported]:
+        unsupported_names = [name for name in passed_arguments if name not in supported_names]
+        if unsupported_names:
             raise ValueError(
-                f"{unsupported[0]}= has no place in plain cross-validation (holdout=None), and "
-                f"{type(self.estimator).__name__}.fit does not take it. Set holdout=0.25, or "
+                f"{unsupported_names[0]}= has no place in plain cross-validation (holdout=None), "
+                f"and {type(self.estimator).__name__}.fit does not take it. Set holdout=0.25, or "
                 "pass cv=TimeSeriesSplit() for dates."
             )
-        return passed
+        return passed_arguments
 
-    def _fit_plain(self, X, y, params):
+    def _fit_without_holdout(self, X, y, params):
         """Search as scikit-learn does, without a holdout."""
         return super().fit(X, y, **params)
 
     @fit_context(prefer_skip_nested_validation=False)
     def _fit_verified(self, data):
-        """Split, cross-validate on the training set, verify on the holdout, choose."""
+        """Cross-validate candidates on the training set, verify them and set the attributes.
+
+        ``data``: :class:`~sklearn_bdp.evaluation.fit_data.FitData`.
+        """
         config = self._check_options(data.X_val)
         X, y = indexable(data.X, data.y)
         check_records(self.estimator, X, y)
-        data = replace(data, X=X, y=y, params=check_method_params(X, data.params)).checked(self)
+        data = replace(data, X=X, y=y, params=check_method_params(X, data.params))
+        data = data.with_checked_groups(self)
         self._has_fit_params = any(value is not None for value in data.params.values())
-        progress = self._load_progress(config, data)
+        finished_fits = self._load_finished_fits(config, data)
         try:
-            folds = self._set_up(progress, config, data)
-            self._sampling_seed = folds.division.seed
+            cross_validation = self._set_up(finished_fits, config, data)
+            self._sampling_seed = cross_validation.holdout_split.seed
             try:
-                if folds.context is None:
-                    self._run_search(folds.evaluate)
+                if cross_validation.callback_context is None:
+                    self._run_search(cross_validation.evaluate)
                 else:
-                    self._run_search(folds.evaluate, callback_ctx=folds.context)
-                folds.check()
-                assessments = self._verify_candidates(folds)
+                    self._run_search(
+                        cross_validation.evaluate, callback_ctx=cross_validation.callback_context
+                    )
+                cross_validation.check()
+                queries = self._verify_candidates(cross_validation)
             finally:
-                folds.verifier.unasked.clear()  # raw scores
-            self._set_attributes(folds, assessments)
+                cross_validation.verifier.pending_results.clear()  # raw holdout scores
+            self._set_attributes(cross_validation, queries)
         except BaseException:
-            if progress.holdout is not None:  # training scores and released answers only
-                # The signature is computed now: a ``fit`` that changes attributes of its class or
-                # module does not make another search.
-                self._unfinished = progress, self._signature(data)
+            # What is kept contains training scores and released answers, no raw holdout scores.
+            if finished_fits.holdout is not None:
+                # The signature is computed now: if ``fit`` changed attributes of its class or
+                # module, the same call has this signature again.
+                self._interrupted_fit = finished_fits, self._signature(data)
             raise
         finally:
             vars(self).pop("_sampling_seed", None)
-        division = folds.division
-        cv_data = CVData(X, y, division.train_groups(), folds.splits, division.train)
+        holdout_split = cross_validation.holdout_split
+        cv_data = CVData(
+            X, y, holdout_split.train_groups(), cross_validation.splits, holdout_split.train
+        )
         self.holdout_.update_context(cv_data=cv_data)
-        if progress.file is not None:
+        if finished_fits.file is not None:
             with contextlib.suppress(OSError):
-                progress.file.unlink(missing_ok=True)
+                finished_fits.file.unlink(missing_ok=True)
         return self
 
     # -- before the first query: errors are raised before anything is spent
 
     def _check_options(self, X_val):
-        """Check parameters before any work; return the configuration of a new holdout, or None."""
+        """Check parameters before any work; return the HoldoutConfig of a new holdout, or None."""
         candidates = self._generate_candidate_params()
         spaces = candidates.param_grid if self.n_iter is None else candidates.param_distributions
         for space in filter(None, spaces):  # one candidate of each space, to check its names
@@ -438,84 +455,93 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         return check_holdout_parameter(self, X_val)
 
     def _signature(self, data):
-        """Return a digest of parameters and data, or None."""
+        """Return a digest of the parameters and data that fits depend on, None without a digest."""
         params = self.get_params(deep=False)
         for name in ("n_jobs", "pre_dispatch", "verbose"):
             params.pop(name)
-        # A rule chooses among answers; the name of a metric determines the answers.
-        if not isinstance(self.refit, str) or self.refit in RULES:
+        # A selection rule does not change the fits, the name of a metric does.
+        if not isinstance(self.refit, str) or self.refit in SELECTION_RULES:
             params.pop("refit")
         # The ledger file does not change the fits.
         if isinstance(self.holdout, HoldoutConfig):
             params["holdout"] = self.holdout.set_params(ledger=None)
-        return object_digest((params, data_digest(*data.parts())))
+        return object_digest((params, data_digest(*data.values())))
 
-    def _load_progress(self, config, data):
-        """Return the progress of an interrupted run of the same search, or an empty one."""
-        progress, stored_signature = self.__dict__.pop("_unfinished", (None, None))
+    def _load_finished_fits(self, config, data):
+        """Return the FinishedFits of an interrupted run of the same search, or a new object."""
+        finished_fits, stored_signature = vars(self).pop("_interrupted_fit", (None, None))
         if stored_signature is not None and stored_signature == self._signature(data):
-            return progress
+            return finished_fits
         ledger = check_ledger(getattr(config, "ledger", None))
         file = None
-        if isinstance(ledger, Path) and (signature := self._signature(data)) is not None:
-            name = query_key("folds", __version__, sklearn.__version__, signature)[:16]
-            file = Path(f"{ledger}.{name}.folds")
+        if isinstance(ledger, Path):
+            signature = self._signature(data)
+            if signature is not None:
+                name = query_key("folds", __version__, sklearn.__version__, signature)[:16]
+                file = Path(f"{ledger}.{name}.folds")
         return FinishedFits(file=file)
 
-    def _set_up(self, progress, config, data):
+    def _set_up(self, finished_fits, config, data):
         """Split the data and open the holdout, after all checks.
 
         Returns the :class:`CrossValidation` of the training set, with the verifier of the holdout.
         """
-        if progress.division is None:
-            progress.division = split_for(self, config, self.estimator, data)
-        division = progress.division
-        params = check_method_params(data.X, data.params, indices=division.train)
-        metrics = Metrics(self, division)
-        check_same_schema(self.estimator, division)
-        routed = self._route_params(params, division.groups)
-        splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
-        self.n_splits_ = splitter.get_n_splits(division.X, division.y, **routed.splitter.split)
-        self._checked_cv_orig = splitter  # read by scikit-learn's halving
-        if progress.holdout is None:
+        if finished_fits.holdout_split is None:
+            finished_fits.holdout_split = split_for(self, config, self.estimator, data)
+        holdout_split = finished_fits.holdout_split
+        params = check_method_params(data.X, data.params, indices=holdout_split.train)
+        metrics = SearchMetrics(self, holdout_split)
+        check_same_schema(self.estimator, holdout_split)
+        routed_params = self._route_params(params, holdout_split.groups)
+        fit_params = routed_params.estimator.fit
+        split_params = routed_params.splitter.split
+        splitter = inner_folds(self.cv, holdout_split, classifier=is_classifier(self.estimator))
+        self.n_splits_ = splitter.get_n_splits(holdout_split.X, holdout_split.y, **split_params)
+        self._checked_cv_orig = splitter  # scikit-learn's halving reads this attribute
+        if finished_fits.holdout is None:
             if not hasattr(self, "holdout_"):  # an error about shared rows refers to the split
-                self._set_split(division)
-            progress.holdout = open_holdout(
-                self, division, metric=metrics.metric, fit_params=routed.estimator.fit
+                self._set_split(holdout_split)
+            finished_fits.holdout = open_holdout(
+                self, holdout_split, metric=metrics.metric, fit_params=fit_params
             )
-        setting = Experiment.of(
+        setup = SearchSetup.from_split(
             self,
-            division,
+            holdout_split,
             metric=metrics.metric,
-            fit_params=routed.estimator.fit,
+            fit_params=fit_params,
             secondary=metrics.secondary,
         )
         verifier = Verifier(
-            setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch
+            setup, finished_fits.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch
         )
-        context = root_context(self, division.X, division.y, params.get("sample_weight"))
         return CrossValidation(
             self,
             metrics,
             verifier,
-            progress,
+            finished_fits,
             splitter=splitter,
-            split_params=routed.splitter.split,
-            context=context,
+            split_params=split_params,
+            callback_context=root_context(
+                self, holdout_split.X, holdout_split.y, params.get("sample_weight")
+            ),
         )
 
     def _route_params(self, params, groups):
-        """Return the parameters of the estimator's ``fit`` and of the splitter."""
+        """Return parameters in a Bunch: ``estimator.fit`` and ``splitter.split`` are dicts.
+
+        ``params``: parameters of ``fit`` of the search; ``groups``: of the training records, for
+        the splitter.
+        """
         if sklearn.get_config()["enable_metadata_routing"]:
             if groups is not None and self.get_metadata_routing().consumes("fit", ["groups"]):
                 params = {**params, "groups": groups}
-            routed = process_routing(self, "fit", **params)
-            if routed.scorer.score:
+            routed_params = process_routing(self, "fit", **params)
+            if routed_params.scorer.score:
                 raise UnboundedMetricError(
-                    f"scoring asks for {sorted(routed.scorer.score)}: a weighted score has no "
-                    "proved sensitivity. Let only fit request them."
+                    f"scoring asks for {sorted(routed_params.scorer.score)}: a weighted score has "
+                    "no proved sensitivity. Let only fit request them."
                 )
-            return routed
+            return routed_params
         if params.get("sample_weight") is not None:
             warnings.warn(
                 "sample_weight goes to fit. In scores, each record counts once, in the training "
@@ -526,7 +552,10 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split={"groups": groups}))
 
     def _get_scorers(self):
-        """Return scikit-learn's scorers; bounded metrics unknown to it need no routing."""
+        """Return scikit-learn's scorers, which it needs to route metadata.
+
+        Bounded metrics that are unknown to scikit-learn need no metadata.
+        """
         try:
             return super()._get_scorers()
         except (TypeError, ValueError):
@@ -536,104 +565,123 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
 
     # -- queries and released values
 
-    def _verify_candidates(self, folds):
-        """Return the assessments by row; candidates that are not verified have no answer."""
-        folds.use_public_ranges()
-        verifier = folds.verifier
-        selection_scores = folds.selection_scores()
-        rows = self._rows_to_verify(folds, selection_scores)
-        candidates = [folds.candidates[row] for row in rows]
-        cv_scores = folds.metric.to_unit(folds.scores[rows])
-        secondary = {}
-        for name, metric in folds.secondary.items():
-            scores = np.array([folds.cv_score(row, name) for row in rows])
-            secondary[name] = metric.to_unit(scores)
+    def _verify_candidates(self, cross_validation):
+        """Return a :class:`CandidateQuery` by row; that of unverified candidates has no answer."""
+        cross_validation.use_public_ranges()
+        verifier = cross_validation.verifier
+        selection_scores = cross_validation.selection_scores()
+        rows = self._rows_to_verify(cross_validation, selection_scores)
+        candidates = [cross_validation.candidates[row] for row in rows]
+        unit_cv_scores = cross_validation.metric.to_unit(cross_validation.scores[rows])
+        secondary_unit_scores = {}  # by name of the metric
+        for name, metric in cross_validation.secondary.items():
+            scores = np.array([cross_validation.cv_score(row, name) for row in rows])
+            secondary_unit_scores[name] = metric.to_unit(scores)
         if self.verbose > 0:
             print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
-        verifier.fit(rows, candidates, cv_scores)
-        variances = [folds.variance(row) for row in rows]
-        verified = verifier.assess(
+        verifier.fit(rows, candidates, unit_cv_scores)
+        queries = verifier.verify(
             candidates,
-            cv_scores,
+            unit_cv_scores,
             rows=rows,
-            secondary=secondary,
-            variances=variances,
-            kurtosis=[folds.progress.kurtosis(row) for row in rows],
-            references=lambda index, name: folds.reference(rows[index], name),
-            n_train=folds.n_train,
+            secondary=secondary_unit_scores,
+            variances=[cross_validation.variance(row) for row in rows],
+            kurtosis=[cross_validation.finished_fits.kurtosis(row) for row in rows],
+            references=lambda index, name: cross_validation.reference(rows[index], name),
+            n_train=cross_validation.n_train,
             selection_scores=selection_scores[rows],
         )
-        for context in filter(None, (folds.verification, folds.context)):
+        contexts = (cross_validation.verification_context, cross_validation.callback_context)
+        for context in filter(None, contexts):
             context.call_on_fit_task_end(estimator=self)
-        by_row = dict(zip(rows, verified, strict=True))
-        n_candidates = len(folds.candidates)
-        return [by_row.get(row, Assessment(None, math.nan)) for row in range(n_candidates)]
+        queries_by_row = dict(zip(rows, queries, strict=True))
+        return [
+            queries_by_row.get(row, CandidateQuery(None, math.nan))
+            for row in range(len(cross_validation.candidates))
+        ]
 
-    def _rows_to_verify(self, folds, selection_scores):
-        """Return the rows to verify, in order: those with a cross-validated score."""
-        finite = folds.first + np.flatnonzero(np.isfinite(folds.scores[folds.first :]))
-        if finite.size:
-            leader = int(finite[np.argmax(folds.scores[finite])])
-            folds.metric.check_clipping(folds.progress.clipping(leader))
-        if self.verify == "all" or not finite.size:
-            return finite.tolist()
-        scores = selection_scores[finite]
+    def _rows_to_verify(self, cross_validation, selection_scores):
+        """Return the rows that ``verify`` selects among those with a cross-validated score.
+
+        ``selection_scores``: training scores by row, in score units.
+        """
+        first_row = cross_validation.first_row
+        is_finite = np.isfinite(cross_validation.scores[first_row:])
+        finite_rows = first_row + np.flatnonzero(is_finite)
+        if finite_rows.size:
+            best_row = int(finite_rows[np.argmax(cross_validation.scores[finite_rows])])
+            clipping = cross_validation.finished_fits.clipping(best_row)
+            cross_validation.metric.check_clipping(clipping)
+        if self.verify == "all" or not finite_rows.size:
+            return finite_rows.tolist()
+        scores = selection_scores[finite_rows]
         if self.verify == "auto":
-            error = self._standard_error(folds)[finite]
-            return finite[_may_be_best(scores, error, folds)].tolist()
-        best = finite[np.argsort(-scores, kind="stable")[: self.verify]]
-        return sorted(best.tolist())
+            standard_errors = self._standard_errors(cross_validation)[finite_rows]
+            is_selected = _may_be_best(scores, standard_errors, cross_validation)
+            return finite_rows[is_selected].tolist()
+        best_rows = finite_rows[np.argsort(-scores, kind="stable")[: self.verify]]
+        return sorted(best_rows.tolist())
 
-    def _standard_error(self, folds):
-        """Return the standard error of each cross-validated score, from its folds."""
-        return np.nan_to_num(folds.results[f"std_test_{folds.name}"]) / math.sqrt(self.n_splits_)
+    def _standard_errors(self, cross_validation):
+        """Return the standard error of each cross-validated score, by row, in score units."""
+        standard_deviations = cross_validation.results[f"std_test_{cross_validation.metric_name}"]
+        return np.nan_to_num(standard_deviations) / math.sqrt(self.n_splits_)
 
-    def _set_split(self, division):
+    def _set_split(self, holdout_split):
         """Set the indices of training and holdout records."""
-        self.train_indices_ = as_indices(division.X, division.train)
-        self.holdout_indices_ = as_indices(division.X, division.holdout)
+        self.train_indices_ = as_indices(holdout_split.X, holdout_split.train)
+        self.holdout_indices_ = as_indices(holdout_split.X, holdout_split.holdout)
 
-    def _set_attributes(self, folds, assessments):
-        """Set the fitted attributes; ``best_*`` follow the verified scores."""
-        verifier = folds.verifier
-        self._set_split(folds.division)
-        self.dependence_test_ = folds.report
-        self.dependence_test_scores_ = folds.per_record
-        self.scorer_ = folds.metrics.public()
-        self.multimetric_ = bool(folds.out) and isinstance(folds.out[0]["test_scores"], dict)
-        self.cv_results_ = results = search_results(self, folds, assessments)
-        self.holdout_ = verifier.holdout
-        self._metric = folds.metric
-        self._n_metrics = 1 + len(folds.secondary)
-        self._n_train = folds.n_train
-        best = self._best_row(folds)
-        self.best_index_ = best
-        self.best_params_ = results["params"][best]
-        self._variance = folds.variance(best)
-        if isinstance(folds.metric, ApproximateMetric):  # forecasts are about the best candidate
-            folds.metric = replace(folds.metric, reference=folds.reference(best))
-            self._metric = folds.metric
-        self.best_score_, *interval = assessments[best].in_units(folds.metric)
+    def _set_attributes(self, cross_validation, queries):
+        """Set the fitted attributes. ``queries``: :class:`CandidateQuery` by row."""
+        self._set_split(cross_validation.holdout_split)
+        self.dependence_test_ = cross_validation.dependence_report
+        self.dependence_test_scores_ = cross_validation.dependence_scores
+        self.scorer_ = cross_validation.metrics.public_scorer()
+        sklearn_results = cross_validation.sklearn_results
+        self.multimetric_ = bool(sklearn_results) and isinstance(
+            sklearn_results[0]["test_scores"], dict
+        )
+        self.cv_results_ = search_results(cross_validation, queries)
+        self.holdout_ = cross_validation.verifier.holdout
+        self._metric = cross_validation.metric
+        self._n_metrics = 1 + len(cross_validation.secondary)
+        self._n_train = cross_validation.n_train
+        best_row = self._best_row(cross_validation)
+        self.best_index_ = best_row
+        self.best_params_ = self.cv_results_["params"][best_row]
+        self._variance = cross_validation.variance(best_row)
+        if isinstance(self._metric, ApproximateMetric):  # forecasts are about the best candidate
+            reference = cross_validation.reference(best_row)
+            self._metric = replace(self._metric, reference=reference)
+            cross_validation.metric = self._metric
+        best_query = queries[best_row]
+        self.best_score_, *interval = best_query.in_units(self._metric)
         self.best_interval_ = tuple(interval)
         if self.refit is not False:
-            self._set_best_estimator(folds, assessments[best])
-        self.certificate_ = certificate_of(self, folds, assessments)
+            self._set_best_estimator(cross_validation, best_query)
+        self.certificate_ = search_certificate(self, cross_validation, best_query)
 
-    def _best_row(self, folds):
-        """Return the row that ``refit`` chooses by the released scores."""
+    def _best_row(self, cross_validation):
+        """Return the row that ``refit`` selects by the verified scores."""
         if callable(self.refit):
-            return self._select_best_index(self.refit, folds.name, self.cv_results_)
-        error = self._standard_error(folds) if self.refit == "one_se" else None
-        return select_best_row(self.refit, self.cv_results_, folds.selection_scores(), error)
+            return self._select_best_index(
+                self.refit, cross_validation.metric_name, self.cv_results_
+            )
+        standard_errors = None
+        if self.refit == "one_se":
+            standard_errors = self._standard_errors(cross_validation)
+        selection_scores = cross_validation.selection_scores()
+        return select_best_row(self.refit, self.cv_results_, selection_scores, standard_errors)
 
-    def _set_best_estimator(self, folds, assessment):
-        """Set the verified model of the best candidate, and the time of its fit."""
-        start = time.perf_counter()
-        best = self.best_index_
-        self.best_estimator_ = folds.verifier.model(folds.candidates[best], best)
-        fit_time = getattr(assessment.outcome, "fit_time", math.nan)
+    def _set_best_estimator(self, cross_validation, best_query):
+        """Set the verified model of the best candidate, and the time of its fit in seconds."""
+        start_time = time.perf_counter()
+        candidate = cross_validation.candidates[self.best_index_]
+        self.best_estimator_ = cross_validation.verifier.model(candidate, self.best_index_)
+        fit_time = getattr(best_query.fit_result, "fit_time", math.nan)
         if math.isnan(fit_time):
-            fit_time = time.perf_counter() - start
+            fit_time = time.perf_counter() - start_time
         self.refit_time_ = fit_time
         if hasattr(self.best_estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
@@ -662,10 +710,11 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         """
         holdout = getattr(self, "holdout_", None)
         if isinstance(holdout, ReusableHoldout):
-            side = TrainingData(((X, y),))
-            holdout.account.training_rows.check_no_holdout_records(side, holdout.X, holdout.y)
+            scored_data = TrainingData(((X, y),))
+            training_rows = holdout.account.training_rows
+            training_rows.check_no_holdout_records(scored_data, holdout.X, holdout.y)
         elif holdout is not None:  # a copy without records
-            check_fingerprints(holdout.marks, X, y)
+            check_fingerprints(holdout.record_fingerprints, X, y)
         return super().score(X, y, **params)
 
     def preview(
@@ -684,14 +733,14 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         Parameters
         ----------
         n_candidates : int, default=None
-            Candidates of that search; by default as many as this one had. Each is asked about
-            by as many metrics as in this one.
+            Number of candidates of that search, by default that of this search. Each is verified
+            on as many metrics as here.
         score : float, default=None
-            Approximate expected score, in score units; by default the best verified one.
+            Approximate expected score, in score units; by default the best verified score.
         scoring, compare, by, per, joint : object
             As for :meth:`final_report`. If any of them is given, the rows of that report are
-            forecast one by one: the model is fitted without one fold of the training set, and that
-            fold plays the holdout.
+            forecast: the model is fitted without one fold of the training set, and this fold is
+            used in place of the holdout.
 
         Returns
         -------
@@ -706,14 +755,14 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             again.
         """
         check_is_fitted(self, "holdout_", msg=_NEEDS_HOLDOUT)
-        count = len(self.cv_results_["params"]) if n_candidates is None else n_candidates
-        count = check_integer("n_candidates", count, low=1) * self._n_metrics
-        unit = self._metric.to_unit(
-            self.best_score_ if score is None else check_real("score", score)
-        )
+        if n_candidates is None:
+            n_candidates = len(self.cv_results_["params"])
+        n_queries = check_integer("n_candidates", n_candidates, low=1) * self._n_metrics
+        expected_score = self.best_score_ if score is None else check_real("score", score)
+        unit_score = self._metric.to_unit(expected_score)
         preview = self.holdout_.preview(
-            count,
-            score=unit if math.isfinite(unit) else 0.5,
+            n_queries,
+            score=unit_score if math.isfinite(unit_score) else 0.5,
             n_train=self._n_train,
             scoring=self._metric,
             training_variance=self._variance,
@@ -725,8 +774,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         rows = self._forecast_report(scoring=scoring, compare=compare, by=by, per=per, joint=joint)
         return replace(preview, rows=rows)
 
-    def _to_report(self, compare):
-        """Return the model with its score, the metric and a record's variance."""
+    def _models_for_report(self, compare):
+        """Return the model by name, its cross-validated score, metric and variance of scores."""
         check_is_fitted(self, "holdout_", msg=_NEEDS_HOLDOUT)
         if not hasattr(self, "best_estimator_"):
             raise ValueError(
@@ -734,142 +783,161 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                 "holdout_.final_report with the model to report."
             )
         models = {short_name(self.best_estimator_, self.best_params_): self.best_estimator_}
-        score = float(self.cv_results_["cv_score"][self.best_index_])
-        return models, score, self._metric, self._variance
+        cv_score = float(self.cv_results_["cv_score"][self.best_index_])
+        return models, cv_score, self._metric, self._variance
 
 
-def _may_be_best(scores, error, folds):
-    """Return which candidates may be the best one; ``error``: standard errors of their scores.
+def _may_be_best(scores, standard_errors, cross_validation):
+    """Return a mask of the candidates that may have the highest expected score.
 
-    Folds are few, so that the number of records bounds the standard error from below.
+    There are few folds, so the standard errors are bounded from below by a value that follows from
+    the number of records.
     """
-    unit_scores = folds.metric.to_unit(scores)
-    score_range = folds.metric.upper - folds.metric.lower
-    variance = unit_scores * (1.0 - unit_scores)
-    min_error = np.sqrt(variance / num_samples(folds.division.X)) * score_range
-    error = np.maximum(error, min_error)
-    best = int(np.argmax(scores))
-    differences = (scores[best] - scores) / np.hypot(error, error[best]).clip(1e-300)
-    return differences <= _STILL_POSSIBLE
+    unit_scores = cross_validation.metric.to_unit(scores)
+    score_range = cross_validation.metric.upper - cross_validation.metric.lower
+    unit_variances = unit_scores * (1.0 - unit_scores)
+    n_train = num_samples(cross_validation.holdout_split.X)
+    min_errors = np.sqrt(unit_variances / n_train) * score_range
+    standard_errors = np.maximum(standard_errors, min_errors)
+    best_index = int(np.argmax(scores))
+    # Two independent scores: squared standard errors add up.
+    difference_errors = np.hypot(standard_errors, standard_errors[best_index]).clip(1e-300)
+    return (scores[best_index] - scores) / difference_errors <= _MAX_STANDARD_ERRORS
 
 
-def search_results(search, folds, assessments):
-    """Return ``cv_results_`` with the released values, in score units; ``assessments``: by row."""
-    metric = folds.metric
-    results = {**folds.results, "cv_score": folds.scores}
-    answers = [assessment.answer for assessment in assessments]
-    results |= released(metric, answers)
-    # Candidates without a verified score share the last place.
+def search_results(cross_validation, queries):
+    """Return ``cv_results_`` with the released values, in score units.
+
+    ``queries``: :class:`CandidateQuery` by row.
+    """
+    metric = cross_validation.metric
+    ranking_name = cross_validation.metric_name
+    results = {**cross_validation.results, "cv_score": cross_validation.scores}
+    answers = [query.answer for query in queries]
+    results |= answers_to_columns(metric, answers)
+    # Candidates without a verified score share the last rank.
     scores = np.nan_to_num(results["holdout_score"], nan=-np.inf)
     results["rank_holdout_score"] = rankdata(-scores, method="min").astype(np.int32)
-    scored = [name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_")]
-    for name in dict.fromkeys([*scored, folds.name, *folds.secondary]):
-        if name == folds.name != "score":
-            results |= released(metric, answers, end=f"_{name}")
-        elif name in folds.secondary:
-            secondary_answers = _secondary_answers(assessments, name)
-            results |= released(folds.secondary[name], secondary_answers, end=f"_{name}")
-        elif name != folds.name:  # marks the metrics that were not verified
-            results[f"answered_from_{name}"] = np.full(len(assessments), "unverified")
+    prefix = "mean_test_"
+    cv_metric_names = [name.removeprefix(prefix) for name in results if name.startswith(prefix)]
+    for name in dict.fromkeys([*cv_metric_names, ranking_name, *cross_validation.secondary]):
+        if name == ranking_name != "score":
+            results |= answers_to_columns(metric, answers, suffix=f"_{name}")
+        elif name in cross_validation.secondary:
+            secondary_metric = cross_validation.secondary[name]
+            secondary_answers = _secondary_answers(queries, name)
+            results |= answers_to_columns(secondary_metric, secondary_answers, suffix=f"_{name}")
+        elif name != ranking_name:  # this metric was not verified
+            results[f"answered_from_{name}"] = np.full(len(queries), "unverified")
     return results
 
 
-def _secondary_answers(assessments, name):
-    """Return the answers about a secondary metric by row."""
-    return [
-        getattr(assessment.secondary.get(name), "answer", NoAnswer()) for assessment in assessments
-    ]
+def _secondary_answers(queries, name):
+    """Return the answers about a secondary metric by row, MissingAnswer for other candidates."""
+    return [getattr(query.secondary.get(name), "answer", MissingAnswer()) for query in queries]
 
 
-def certificate_of(search, folds, assessments):
-    """Return the certificate of a search; warn about metrics that are not verified."""
-    best = search.best_index_
+def search_certificate(search, cross_validation, best_query):
+    """Return the certificate of a search; warn about metrics that are not verified.
+
+    ``best_query``: :class:`CandidateQuery` of the selected candidate.
+    """
     results = search.cv_results_
     cv_scores = results["cv_score"]
     prefix = "answered_from_"
     notes = [] if np.isfinite(cv_scores).any() else [_NO_CANDIDATE]
-    names = [
+    unverified_names = [
         column.removeprefix(prefix)
         for column, sources in results.items()
         if column.startswith(prefix) and (sources == "unverified").all()
     ]
-    if names:
+    if unverified_names:
         notes.append(
-            f"not verified on the holdout: {', '.join(names)}. Their scores are from the training "
-            "set alone. get_metric(name) explains why a metric has no bound, and which metrics "
-            "have one"
+            f"not verified on the holdout: {', '.join(unverified_names)}. Their scores are from "
+            "the training set alone. get_metric(name) explains why a metric has no bound, and "
+            "which metrics have one"
         )
     for note in notes:
         warnings.warn(note, UnverifiedWarning, stacklevel=caller_level())
-    chosen = assessments[best]
-    assumptions = [*folds.verifier.row_wise.assumptions]
-    if folds.report is not None and folds.report.note:
-        assumptions.append(folds.report.note)
-    return certified(
+    assumptions = [*cross_validation.verifier.row_wise_check.assumptions]
+    dependence_report = cross_validation.dependence_report
+    if dependence_report is not None and dependence_report.note:
+        assumptions.append(dependence_report.note)
+    return make_certificate(
         search.holdout_,
-        folds.division,
-        folds.metric,
-        chosen,
-        of="the selected candidate",
-        training=cv_scores[best],
-        clipping=folds.progress.clipping(best),
-        notes=[*notes, *folds.notes],
+        cross_validation.holdout_split,
+        cross_validation.metric,
+        best_query,
+        model_description="the selected candidate",
+        cv_score=cv_scores[search.best_index_],
+        clipping=cross_validation.finished_fits.clipping(search.best_index_),
+        notes=[*notes, *cross_validation.notes],
         assumptions=assumptions,
     )
 
 
-def select_best_row(rule, results, selection_scores, error):
-    """Return the row that a rule chooses by verified scores.
+def select_best_row(rule, results, selection_scores, standard_errors):
+    """Return the row that a rule selects by the verified scores.
 
-    ``"best_lower"``: the highest lower end; ties (released values lie on a grid) go to the better
-    cross-validated score. ``"one_se"``: the first candidate, in the order of the grid, within one
-    standard error (of its folds' scores) of the best. All others: the best one, which is the
-    candidate that scikit-learn chooses by ``selection_scores`` among those that the holdout did not
-    correct, unless a corrected one has a higher released value.
+    Parameters
+    ----------
+    rule : object
+        ``"best_lower"``: the highest lower end of an interval, and the better cross-validated score
+        for ties. ``"one_se"``: the first candidate, in the order of the grid, whose verified score
+        is within one standard error of the best. All others: the best candidate, which is the one
+        with the highest selection score among those that the holdout did not correct, unless a
+        corrected one has a higher verified score.
+    results : dict
+        ``cv_results_``.
+    selection_scores : ndarray of shape (n_candidates,)
+        Training scores by which scikit-learn would select a candidate.
+    standard_errors : ndarray of shape (n_candidates,) or None
+        Standard errors of the cross-validated scores, for ``"one_se"``.
     """
     cv_scores = results["cv_score"]
     if rule == "best_lower":
         lower = np.nan_to_num(results["holdout_lower"], nan=-np.inf)
         return int(np.lexsort((-cv_scores, -lower))[0])
-    best = leading_position(
+    best_row = leading_position(
         np.nan_to_num(results["holdout_score"], nan=-np.inf),
         results["answered_from"] == "holdout",
         rankdata(-np.nan_to_num(selection_scores, nan=-np.inf), method="min"),
     )
     if rule != "one_se":
-        return best
-    within_error = results["holdout_score"] >= results["holdout_score"][best] - error[best]
-    return int(np.flatnonzero(within_error)[0]) if within_error.any() else best
+        return best_row
+    scores = results["holdout_score"]
+    is_within_error = scores >= scores[best_row] - standard_errors[best_row]
+    return int(np.flatnonzero(is_within_error)[0]) if is_within_error.any() else best_row
 
 
 def short_name(model, params):
-    """Return a model as code: its class, the searched parameters, and others if that is short.
+    """Return the code of a model: its class, and its parameters that differ from the defaults.
 
-    A pipeline has the class of its last step.
+    A long text names only the searched parameters ``params``. A pipeline is named by its last step.
     """
     prefix = ""
     while hasattr(model, "steps"):
         step_name, model = model.steps[-1]
         prefix += f"{step_name}__"
-    searched = {name.removeprefix(prefix): value for name, value in params.items()}
+    searched_params = {name.removeprefix(prefix): value for name, value in params.items()}
     signature = inspect.signature(type(model)).parameters
-    changed = {
+    other_params = {
         name: value
         for name, value in model.get_params(deep=False).items()
-        if name not in searched and repr(value) != repr(signature[name].default)
+        if name not in searched_params and repr(value) != repr(signature[name].default)
     }
-    code = _as_call(model, searched | changed)
-    return code if len(code) <= _SHORT else _as_call(model, searched)
+    code = _as_call(model, searched_params | other_params)
+    return code if len(code) <= _MAX_NAME_LENGTH else _as_call(model, searched_params)
 
 
 def _as_call(model, params):
-    """Return the call that makes a model."""
+    """Return the code of a call of the model's class with parameters."""
     arguments = ", ".join(f"{name}={_short_value(value)}" for name, value in params.items())
     return f"{type(model).__name__}({arguments})"
 
 
 def _short_value(value):
-    """Return a parameter as code: numbers with four digits and without their type."""
+    """Return a parameter as code: numbers with four digits, other values up to 40 characters."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_):
         return f"{value:.4g}"
     value = value.item() if isinstance(value, np.generic) else value
@@ -877,11 +945,12 @@ def _short_value(value):
 
 
 def without_autologging():
-    """Return a context in which MLflow does not log: it patches ``fit`` of scikit-learn's classes.
+    """Return a context manager that keeps MLflow from logging.
 
-    It would score the best model on all data given to ``fit``, holdout records included.
+    MLflow replaces ``fit`` of scikit-learn's classes. It would score the best model on all data
+    passed to ``fit``, including holdout records.
     """
-    tools = sys.modules.get("mlflow.utils.autologging_utils")
-    if tools is None or tools.autologging_is_disabled("sklearn"):
+    autologging_utils = sys.modules.get("mlflow.utils.autologging_utils")
+    if autologging_utils is None or autologging_utils.autologging_is_disabled("sklearn"):
         return contextlib.nullcontext()
-    return tools.disable_autologging()
+    return autologging_utils.disable_autologging()

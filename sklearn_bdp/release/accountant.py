@@ -11,7 +11,7 @@ import numpy as np
 
 from sklearn_bdp.accounting.spending import REMEMBERED, PredictiveCode
 from sklearn_bdp.diagnostics.overlap import SECOND_HOLDOUT, TrainingRowRegistry, has_other_holdout
-from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.ledger.records import canonical
 from sklearn_bdp.release.batch import answer_batch, exhausted_error
 from sklearn_bdp.release.batch_context import BatchContext, check_open
@@ -46,7 +46,7 @@ class HoldoutAccountant:
     ):
         self.dependence = dependence
         self.seed = seed
-        self.allows_shared_rows = Fact.SHARED_ROWS in notes
+        self.allows_shared_rows = SystemNote.SHARED_ROWS in notes
         self.training_rows = TrainingRowRegistry(both_parts_given=both_parts_given)
         self._target_digests = target_digests
         self._row_digests = row_digests  # until its first answer
@@ -55,14 +55,14 @@ class HoldoutAccountant:
         self._learned = None
         if path is None and has_other_holdout(target_digests, row_digests):
             SECOND_HOLDOUT.warn()
-            notes = {**notes, Fact.ANOTHER_ACCOUNT: True}
+            notes = {**notes, SystemNote.ANOTHER_ACCOUNT: True}
         # Drawn once, with the holdout; the order of units follows from it and from the records.
         order_bits = secrets.token_hex(16) if seed is None else f"{seed:x}"
         self._connection = LedgerConnection(
             path,
             header,
             timeout=timeout,
-            notes={**notes, Fact.ORDER: order_bits},
+            notes={**notes, SystemNote.ORDER: order_bits},
             older_data=older_data,
         )
         self.settings = Calibration.from_ledger(self._connection.header, derived=header, path=path)
@@ -129,7 +129,7 @@ class HoldoutAccountant:
                 is_all_new = len(new_positions) == len(batch)
                 new_batch = batch if is_all_new else batch.take(new_positions)
                 new_answers = self._answer_new(ledger_state, new_batch)
-            last = ledger_state.last
+            last = ledger_state.totals
         n_unanswered = len(new_positions) - len(new_answers)
         if n_unanswered and on_exhausted == "raise":
             raise exhausted_error(
@@ -161,11 +161,11 @@ class HoldoutAccountant:
         Thresholdout has its state after the last batch, with new noise for this one; with less
         noise for the final report.
         """
-        secret_state = _parse_secret_state(self._connection.sealed)
+        secret_state = _parse_secret_state(self._connection.secret_text)
         return BatchContext(
-            last=ledger_state.last,
+            last=ledger_state.totals,
             code=self.code(ledger_state),
-            mechanism=self._mechanism(secret_state, ledger_state.last.number + 1, is_report),
+            mechanism=self._mechanism(secret_state, ledger_state.totals.number + 1, is_report),
             settings=self.settings,
             model=self.dependence,
             time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
@@ -212,7 +212,7 @@ class HoldoutAccountant:
         )
         self._row_digests = None
         recorded_answers = ledger_state.append(
-            record, sealed=_secret_state(context), answers=answers
+            record, secret_text=_secret_state(context), answers=answers
         )
         if answers:
             self._learned = (ledger_state.head[0], context.code)
@@ -221,8 +221,8 @@ class HoldoutAccountant:
     def note_closing(self, ledger_state, plan):
         """Note the plan of a report, with its charge, and record the noise of that report."""
         context = self.batch_context(ledger_state)
-        sealed = _secret_state(context, noise=secrets.token_hex(32))
-        ledger_state.note(Fact.CLOSING, plan, sealed=sealed)
+        secret_text = _secret_state(context, noise=secrets.token_hex(32))
+        ledger_state.note(SystemNote.CLOSING, plan, secret_text=secret_text)
 
     def code(self, ledger_state):
         """Return the predictive code after every recorded batch."""
@@ -276,15 +276,15 @@ def _records_to_learn(ledger_state):
     return records[::-1]
 
 
-def _parse_secret_state(sealed):
+def _parse_secret_state(secret_text):
     """Return the secret state after the last batch; None before the first one.
 
     It is empty if another version wrote it in a form that cannot be read.
     """
-    if sealed is None:
+    if secret_text is None:
         return None
     with contextlib.suppress(ValueError, RecursionError):
-        return json.loads(sealed)
+        return json.loads(secret_text)
     return {}
 
 

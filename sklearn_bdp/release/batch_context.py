@@ -83,9 +83,9 @@ def cell_width_policy(last, settings, model, length):
     return make_width_policy(settings.spending, last.number + 1, log_failure, given_rest=given_rest)
 
 
-def check_open(book):
+def check_open(ledger_state):
     """Raise HoldoutClosedError after a final report."""
-    last = book.last
+    last = ledger_state.totals
     if last.closed:
         raise HoldoutClosedError(
             f"This holdout was closed by its final report on {last.time[:10]}. Its intervals "

@@ -17,7 +17,7 @@ from sklearn_bdp.exceptions import UninformativeIntervalWarning
 from sklearn_bdp.intervals.bounds import UnitMoments, betting_interval
 from sklearn_bdp.intervals.concentration import ModelTail, half_width, half_width_at, score_tail
 from sklearn_bdp.ledger.batch_record import LedgerTotals
-from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.release.batch_context import cell_width_policy, information_spent, next_code_length
 from sklearn_bdp.release.certificate import (
     AnswerCounts,
@@ -103,15 +103,15 @@ def warn_if_vacuous(settings, model):
     return True
 
 
-def holdout_certificate(account: Any, book: Any) -> HoldoutCertificate:
-    """Return the current guarantee; ``book``: the state of the ledger."""
-    last = book.last
+def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
+    """Return the current guarantee; ``ledger_state``: the state of the ledger."""
+    last = ledger_state.totals
     settings = account.settings
     model = account.dependence
     scheme = model.sampling_scheme(settings.n)
-    widths = _single_query_widths(last, settings, model, account.code(book))
+    widths = _single_query_widths(last, settings, model, account.code(ledger_state))
     next_half_width = widths.cell + widths.sampling
-    n_unfinished = len(book.notes(Fact.CLOSING)) - int(last.closed)
+    n_unfinished = len(ledger_state.notes(SystemNote.CLOSING)) - int(last.closed)
     advice = ""
     if settings.threshold is None:  # a fixed threshold does not shrink with more records
         # Threshold, sampling error, grid and automatic noise all shrink like 1 / sqrt(n).
@@ -122,7 +122,7 @@ def holdout_certificate(account: Any, book: Any) -> HoldoutCertificate:
     if not last.closed:
         tail = ModelTail(model, settings.n)
         final_half_width = report_half_width(last, settings, tail, 0.5, n_attempts=n_unfinished)
-    n_approximate, n_without_interval = _count_intervals(last, book)
+    n_approximate, n_without_interval = _count_intervals(last, ledger_state)
     dp_epsilon, bdp_epsilon = _privacy_levels(last, settings, model)
     return HoldoutCertificate(
         confidence_level=confidence_level(settings.beta),
@@ -159,7 +159,7 @@ def holdout_certificate(account: Any, book: Any) -> HoldoutCertificate:
             noise=settings.noise_margins(last.n_rounds)[0],
             advice=advice,
         ),
-        assumptions=_assumptions(account, book),
+        assumptions=_assumptions(account, ledger_state),
         notes=_notes(last, settings=settings, model=model, n_unfinished=n_unfinished),
     )
 
@@ -176,11 +176,11 @@ def _privacy_levels(last, settings, model):
     return dp_epsilon, bdp_epsilon
 
 
-def _count_intervals(last, book):
+def _count_intervals(last, ledger_state):
     """Return the numbers of answers with an approximate interval and without one."""
     if not last.has_approximate:
         return 0, 0
-    interval_types = [answer.interval for answer in book.history()]
+    interval_types = [answer.interval for answer in ledger_state.history()]
     return interval_types.count("approximate"), interval_types.count("none")
 
 
@@ -308,9 +308,9 @@ def required_records_text(goals, half_width, scheme, range_length=1.0):
     return f"about {n_missing:,} more holdout {scheme.unit_name} give ±{goal * range_length:.3g}"
 
 
-def _assumptions(account, book):
+def _assumptions(account, ledger_state):
     """Return the assumptions, one plain sentence each."""
-    last = book.last
+    last = ledger_state.totals
     settings = account.settings
     model = account.dependence
     is_judged_by_date = model.sampling_scheme(settings.n).calendar is not None
@@ -322,7 +322,7 @@ def _assumptions(account, book):
         "the queries of one batch are fixed before any of its answers is seen",
         *model.caveats,
     ]
-    if account.allows_shared_rows or book.notes(Fact.SHARED_ROWS):
+    if account.allows_shared_rows or ledger_state.notes(SystemNote.SHARED_ROWS):
         lines.append(
             "training records that equal holdout records are other records that look the same "
             "(allowed by allow_shared_rows)"
@@ -338,7 +338,9 @@ def _assumptions(account, book):
         )
     if account.path is None:
         lines.append(
-            _assumption_on_memory(has_other_account=bool(book.notes(Fact.ANOTHER_ACCOUNT)))
+            _assumption_on_memory(
+                has_other_account=bool(ledger_state.notes(SystemNote.ANOTHER_ACCOUNT))
+            )
         )
     if account.seed is not None or last.seeded:
         lines.append(

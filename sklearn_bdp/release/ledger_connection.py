@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sklearn_bdp.exceptions import ProcessBoundaryError
-from sklearn_bdp.ledger.book import Book
 from sklearn_bdp.ledger.ledger import Ledger
+from sklearn_bdp.ledger.ledger_state import LedgerState
 from sklearn_bdp.utils.process import PICKLED_LEDGERS
 
 
@@ -48,7 +48,7 @@ class LedgerConnection:
         # Of a pickle: the head to detect a ledger restored from an older copy, and, of a ledger in
         # memory, its state.
         self._head: tuple[int, str] | None = None
-        self._snapshot: Book | None = None
+        self._snapshot: LedgerState | None = None
         self._ledger: Ledger | None = Ledger(
             path, header=header, timeout=timeout, notes=notes, older_data=older_data
         )
@@ -71,7 +71,7 @@ class LedgerConnection:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         ledger = PICKLED_LEDGERS.get(self.token)
-        if ledger is not None and ledger.backend.owner == os.getpid():
+        if ledger is not None and ledger.backend.owner_pid == os.getpid():
             self._ledger = ledger
 
     def check_process(self) -> None:
@@ -79,21 +79,21 @@ class LedgerConnection:
         self._open().backend.check_process()
 
     @property
-    def sealed(self) -> str | None:
+    def secret_text(self) -> str | None:
         """Secret state of the latest entry that has one."""
-        return self._open().sealed
+        return self._open().secret_text
 
     @contextlib.contextmanager
-    def read_transaction(self, *, latest: bool = True) -> Iterator[Book]:
+    def read_transaction(self, *, latest: bool = True) -> Iterator[LedgerState]:
         """Yield the ledger's state; ``latest=False``: the state last read by this process."""
         if self._ledger is None and self._snapshot is not None:
             yield self._snapshot
             return
         ledger = self._open()
-        with ledger.transaction() if latest else ledger.seen() as ledger_state:
+        with ledger.transaction() if latest else ledger.verified_state() as ledger_state:
             yield ledger_state
 
-    def write_transaction(self) -> contextlib.AbstractContextManager[Book]:
+    def write_transaction(self) -> contextlib.AbstractContextManager[LedgerState]:
         """Return a transaction that adds to the ledger."""
         return self._open().transaction(write=True)
 

@@ -42,11 +42,11 @@ def _recorded_finding(holdout, side):
 
     A closed holdout needs no check.
     """
-    with holdout.account.write_transaction() as book:
-        last = book.last
+    with holdout.account.write_transaction() as ledger_state:
+        last = ledger_state.totals
         if last.closed:
             return None
-        earlier_checks = book.checks()
+        earlier_checks = ledger_state.checks()
         for check in earlier_checks:
             if check["of"] == side.digest:
                 return check["finding"]
@@ -64,5 +64,6 @@ def _recorded_finding(holdout, side):
             released=last.released + length,
             dp_epsilon=None,  # no finite level of privacy is valid from now on
         )
-        book.append(BatchRecord(totals=totals, checks={"of": side.digest, "finding": finding}))
+        checks = {"of": side.digest, "finding": finding}
+        ledger_state.append(BatchRecord(totals=totals, checks=checks))
     return finding

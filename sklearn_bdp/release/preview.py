@@ -14,7 +14,7 @@ from sklearn_bdp.accounting.noise_calibration import auto_threshold
 from sklearn_bdp.accounting.spending import OFFSET, rank_code_lengths
 from sklearn_bdp.intervals.bounds import LEVELS
 from sklearn_bdp.intervals.concentration import ModelTail, half_width_at, score_tail
-from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.release.batch_context import cell_width_policy, check_open, next_code_length
 from sklearn_bdp.release.class_proportions import with_prevalence
 from sklearn_bdp.release.graded_release import fine_half_width
@@ -137,7 +137,7 @@ class Preview(RenderedResult):
 
 def preview_batch(
     account,
-    book,
+    ledger_state,
     *,
     score,
     n_train,
@@ -152,7 +152,7 @@ def preview_batch(
     ----------
     account : HoldoutAccountant
         Accountant of the holdout.
-    book : Book
+    ledger_state : LedgerState
         State of the ledger.
     score : float
         Predicted score, in [0, 1].
@@ -167,9 +167,9 @@ def preview_batch(
     training_variance : float, default=nan
         Variance of a record's cross-validated score; NaN if it is not known or not used.
     """
-    check_open(book)
-    last = book.last
-    code = account.code(book)
+    check_open(ledger_state)
+    last = ledger_state.totals
+    code = account.code(ledger_state)
     # As a batch does before its first answer: predictions do not exceed the scores seen so far.
     code.observe_cv_scores(score)
     settings = account.settings
@@ -211,7 +211,7 @@ def preview_batch(
         settings,
         tail,
         score,
-        n_attempts=len(book.notes(Fact.CLOSING)),
+        n_attempts=len(ledger_state.notes(SystemNote.CLOSING)),
         unit_variance=variance,
     )
     return Preview(

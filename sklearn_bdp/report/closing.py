@@ -13,7 +13,7 @@ from typing import Any
 
 from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerError, UnfinishedReportError
-from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.metrics.base import suppress_output
 from sklearn_bdp.release.batch_context import BatchContext, check_open
 
@@ -33,7 +33,7 @@ _NOT_RECORDED = (
 )
 
 
-def closing_record(book: Any, identity: dict[str, Any]) -> Any:
+def closing_record(ledger_state: Any, identity: dict[str, Any]) -> Any:
     """Return the record that closed the holdout with this report; None while it is open.
 
     Raises
@@ -41,9 +41,12 @@ def closing_record(book: Any, identity: dict[str, Any]) -> Any:
     HoldoutClosedError
         If another report closed it.
     """
-    if book.last.closed and book.notes(Fact.CLOSING)[-1]["asked"] == identity:
-        return book.latest_record
-    check_open(book)
+    if (
+        ledger_state.totals.closed
+        and ledger_state.notes(SystemNote.CLOSING)[-1]["asked"] == identity
+    ):
+        return ledger_state.latest_record
+    check_open(ledger_state)
     return None
 
 
@@ -79,27 +82,27 @@ def close_holdout(
         If the report did not finish; the holdout is open. The original error is not repeated: it
         could depend on holdout records.
     """
-    with account.write_transaction() as book:
-        check_open(book)
-        last = book.last
-        n_earlier = len(book.notes(Fact.CLOSING))
+    with account.write_transaction() as ledger_state:
+        check_open(ledger_state)
+        last = ledger_state.totals
+        n_earlier = len(ledger_state.notes(SystemNote.CLOSING))
         if check is not None:
             check(last)
         nats = report_attempt_length(n_earlier=n_earlier, finished=False)
-        account.note_closing(book, {"asked": identity, "fixed": fixed, "charge": nats})
-        begun = book.head
+        account.note_closing(ledger_state, {"asked": identity, "fixed": fixed, "charge": nats})
+        begun = ledger_state.head
     try:
-        with account.write_transaction() as book:
-            if book.head != begun:
+        with account.write_transaction() as ledger_state:
+            if ledger_state.head != begun:
                 raise LedgerBusyError(
                     "Another process used the holdout when this report was about to be computed. "
                     "The holdout was not queried."
                 )
             terms = dataclasses.replace(
-                account.batch_context(book, is_report=True), last=last, n_attempts=n_earlier
+                account.batch_context(ledger_state, is_report=True), last=last, n_attempts=n_earlier
             )
             record, answers = _computed(compute, terms, nats)
-            account.record(book, record, terms, answers)
+            account.record(ledger_state, record, terms, answers)
     except LedgerError as error:
         reason = str(error).removesuffix("The holdout was not queried.").rstrip()
         raise type(error)(f"{reason} {_NOT_RECORDED.format(nats=nats)}") from None

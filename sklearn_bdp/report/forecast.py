@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.release.batch_context import check_open, next_code_length
 from sklearn_bdp.report.plan import (
     Plan,
@@ -212,8 +212,8 @@ def _forecast_rows(plan: Plan, sample: _TrainingSample) -> tuple[RowForecast, ..
     settings = sample.account.settings
     with sample.account.read_transaction() as ledger_state:
         check_open(ledger_state)
-        last = ledger_state.last
-        n_attempts = len(ledger_state.notes(Fact.CLOSING))
+        last = ledger_state.totals
+        n_attempts = len(ledger_state.notes(SystemNote.CLOSING))
     length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
     log_alphas = row_log_alphas(plan, last, settings, length=length, n_attempts=n_attempts)
     estimator = RowEstimator(plan, sample, seed=0)

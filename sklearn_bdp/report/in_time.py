@@ -24,7 +24,7 @@ from sklearn_bdp.correlation.dates import (
 )
 from sklearn_bdp.correlation.scheme import SamplingScheme
 from sklearn_bdp.intervals.bounds import UnitMoments, martingale_interval
-from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.metrics.base import BoundedMetric
 from sklearn_bdp.metrics.error_clips import ErrorClips, has_undeclared_range
 from sklearn_bdp.metrics.registry import metric_without_range
@@ -325,9 +325,9 @@ def clip_errors_in_time(
     is_judged_by_date = holdout.dependence.sampling_scheme(holdout.n).calendar is not None
     if not (is_judged_by_date and has_undeclared_range(metric)):
         return metric
-    with holdout.account.read_transaction() as book:
-        notes = book.notes(Fact.ERROR_CLIPS)
-        n_answered = book.last.n_answered
+    with holdout.account.read_transaction() as ledger_state:
+        notes = ledger_state.notes(SystemNote.ERROR_CLIPS)
+        n_answered = ledger_state.totals.n_answered
     if notes:
         return ErrorClips(*notes[0]).apply(metric)
     if n_answered:
@@ -346,13 +346,13 @@ def record_error_clips(
     Clips are fixed at the first query: if queries were answered without them, only the final
     report has clips (``at_closing``).
     """
-    with holdout.account.write_transaction() as book:
-        notes = book.notes(Fact.ERROR_CLIPS)
+    with holdout.account.write_transaction() as ledger_state:
+        notes = ledger_state.notes(SystemNote.ERROR_CLIPS)
         if notes:
             return ErrorClips(*notes[0])
-        if clips is None or (book.last.n_answered and not at_closing):
+        if clips is None or (ledger_state.totals.n_answered and not at_closing):
             return None
-        book.note(Fact.ERROR_CLIPS, list(clips))
+        ledger_state.note(SystemNote.ERROR_CLIPS, list(clips))
     return clips
 
 

@@ -29,7 +29,7 @@ from sklearn_bdp.diagnostics.scores import check_later_rows, non_sklearn_compone
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.intervals.bounds import UnitMoments, clopper_pearson_interval, unit_moments
 from sklearn_bdp.intervals.concentration import ClassMeansTail, half_width_at
-from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.metrics.base import BoundedMetric, as_labels, check_schema
 from sklearn_bdp.metrics.error_clips import ErrorClips, has_undeclared_range
 from sklearn_bdp.metrics.proofs import CLASSES, COUNTS, PAST, RECALLS, UNIT_INTERVALS
@@ -95,7 +95,7 @@ def dependence_of(holdout: Any) -> str:
         return "dependent"
     unit_type = "records" if scheme.has_independent_records else "groups"
     # A split that reads the targets fixes counts of classes: units are not alike.
-    if not holdout.notes(Fact.STRATIFIED):
+    if not holdout.notes(SystemNote.STRATIFIED):
         return unit_type
     return "stratified" if unit_type == "records" else "stratified groups"
 
@@ -361,7 +361,7 @@ def make_report_plan(
         baseline=resolved.baseline,
         is_private=is_private,
         joint=joint,
-        order_bits=holdout.notes(Fact.ORDER)[0],
+        order_bits=holdout.notes(SystemNote.ORDER)[0],
         y_train=y_train,
         dependence=dependence,
         past_records=past_records,
@@ -710,7 +710,7 @@ def _error_clips(holdout, models, measures, training, past_records):
     ]
     if not any(map(has_undeclared_range, metrics)):
         return None
-    recorded_clips = holdout.notes(Fact.ERROR_CLIPS)
+    recorded_clips = holdout.notes(SystemNote.ERROR_CLIPS)
     if recorded_clips:
         return ErrorClips(*recorded_clips[0])
     fitted_models = [
@@ -840,7 +840,7 @@ def _training_targets(holdout, training):
     if training is not None:
         _check_training(training)
         return training[1]
-    recorded_summaries = holdout.notes(Fact.TRAINING_TARGETS)
+    recorded_summaries = holdout.notes(SystemNote.TRAINING_TARGETS)
     if recorded_summaries:
         summary = recorded_summaries[0]
         if "classes" in summary:
@@ -879,7 +879,7 @@ def _max_group_records(holdout, training, dependence):
                 "alike, with many records or few. The holdout was not queried."
             )
         return 1.0
-    recorded_sizes = holdout.notes(Fact.LARGEST_GROUP)
+    recorded_sizes = holdout.notes(SystemNote.LARGEST_GROUP)
     if recorded_sizes:
         return float(recorded_sizes[0])
     if training is not None and len(training) == 3:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sklearn_bdp.ledger.batch_record import BatchRecord
-from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.ledger.records import canonical
 from sklearn_bdp.report.closing import close_holdout, closing_record
 from sklearn_bdp.report.final import closed_totals
@@ -25,10 +25,10 @@ def preregister(holdout: Any, key: str) -> None:
     ``key`` is computed from all their content. The same statements are recorded once.
     """
     with holdout.account.write_transaction() as ledger_state:
-        notes = ledger_state.notes(Fact.STATEMENTS)
+        notes = ledger_state.notes(SystemNote.STATEMENTS)
         if all(note["key"] != key for note in notes):
-            content = {"key": key, "released": ledger_state.last.released}
-            ledger_state.note(Fact.STATEMENTS, content)
+            content = {"key": key, "released": ledger_state.totals.released}
+            ledger_state.note(SystemNote.STATEMENTS, content)
 
 
 def preregistered_code_length(notes: list[dict[str, Any]], key: str) -> float:
@@ -79,7 +79,7 @@ def report_preregistered(holdout: Any, key: str, compute: Callable[[float], Any]
         )
     with account.read_transaction() as ledger_state:
         record = closing_record(ledger_state, identity)
-        notes = ledger_state.notes(Fact.STATEMENTS)
+        notes = ledger_state.notes(SystemNote.STATEMENTS)
     if record is None:
         # Earlier attempts cannot change statements that were fixed before them (theory G35).
         length = preregistered_code_length(notes, key)

@@ -137,7 +137,7 @@ def _can_draw_bars():
     return console.is_terminal or console.is_jupyter
 
 
-class Nobody:
+class NullCallbackContext:
     """The context of a search that no callback listens to."""
 
     def subcontext(self, **options):
@@ -150,5 +150,5 @@ class Nobody:
 def halve(search, evaluate, context):
     """Run scikit-learn's successive halving; before 1.9 there are no callbacks."""
     takes = inspect.signature(SuccessiveHalving._run_search).parameters
-    options = {"callback_ctx": context or Nobody()} if "callback_ctx" in takes else {}
+    options = {"callback_ctx": context or NullCallbackContext()} if "callback_ctx" in takes else {}
     SuccessiveHalving._run_search(search, evaluate, **options)

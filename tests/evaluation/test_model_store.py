@@ -15,7 +15,7 @@ from sklearn_bdp.evaluation import ModelStore
 def test_a_store_returns_every_model():
     store = ModelStore()
     for row, guess in enumerate([0.5, 0.2, 0.9, 0.1]):
-        store.put(row, {"model": row}, guess=guess, repeatable=row == 3)
+        store.put(row, {"model": row}, cv_score=guess, repeatable=row == 3)
     assert [store.get(row) for row in range(3)] == [{"model": row} for row in range(3)]
     assert store.get(3) is None  # a second fit gives it again
 

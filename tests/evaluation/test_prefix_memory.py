@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.evaluation import Candidate, Experiment, PrefixMemory, Task, WholeJob
+from sklearn_bdp.evaluation import Candidate, FitTask, HoldoutFitJob, PrefixMemory, SearchSetup
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 
@@ -67,20 +67,22 @@ class Squares(TransformerMixin, BaseEstimator):
         return np.c_[X, X**2]
 
 
-def make_experiment(data, first_step, metric):
+def make_setup(data, first_step, metric):
     X, y = data
     pipeline = make_pipeline(first_step, PCA(random_state=0), LogisticRegression())
     metric = get_metric(metric, estimator=pipeline, y=y[:200])
-    return Experiment(
+    return SearchSetup(
         estimator=pipeline, X=X[:200], y=y[:200], X_holdout=X[200:], y_holdout=y[200:],
         metric=metric, fit_params={},
     )  # fmt: skip
 
 
-def outcomes(experiment, memory):
+def fit_results(setup, memory):
     grid = [{"logisticregression__C": C} for C in (0.01, 1.0, 100.0)]
-    tasks = [Task(row, Candidate(params), keyed=True) for row, params in enumerate(grid)]
-    return [WholeJob(experiment).run(task, memory) for task in tasks]
+    tasks = [
+        FitTask(row, Candidate(params), needs_model_key=True) for row, params in enumerate(grid)
+    ]
+    return [HoldoutFitJob(setup).run(task, memory) for task in tasks]
 
 
 def test_candidates_that_share_a_step_transform_test_records_once(data):
@@ -101,26 +103,26 @@ def test_candidates_that_share_a_step_transform_test_records_once(data):
 @pytest.mark.parametrize("metric", ["accuracy", "neg_brier_score", "neg_log_loss", "roc_auc"])
 @pytest.mark.parametrize("first_step", [Scaling(2.0), StandardScaler(copy=False)])
 def test_shared_records_give_the_same_scores_and_keys(data, metric, first_step):
-    experiment = make_experiment(data, first_step, metric)
-    X_holdout = experiment.X_holdout.copy()
-    shared_outcomes = outcomes(experiment, PrefixMemory())
-    separate_outcomes = outcomes(experiment, None)
-    for shared_outcome, separate_outcome in zip(shared_outcomes, separate_outcomes, strict=True):
-        assert shared_outcome.evaluation.value == separate_outcome.evaluation.value
+    setup = make_setup(data, first_step, metric)
+    X_holdout = setup.X_holdout.copy()
+    shared_results = fit_results(setup, PrefixMemory())
+    separate_results = fit_results(setup, None)
+    for shared_result, separate_result in zip(shared_results, separate_results, strict=True):
+        assert shared_result.evaluation.value == separate_result.evaluation.value
         np.testing.assert_array_equal(
-            shared_outcome.evaluation.per_record, separate_outcome.evaluation.per_record
+            shared_result.evaluation.per_record, separate_result.evaluation.per_record
         )
-        assert shared_outcome.key == separate_outcome.key is not None
-    np.testing.assert_array_equal(experiment.X_holdout, X_holdout)
+        assert shared_result.key == separate_result.key is not None
+    np.testing.assert_array_equal(setup.X_holdout, X_holdout)
 
 
 def test_records_on_which_a_shared_step_fails_get_the_lowest_score(data):
-    experiment = make_experiment(data, FailsOnLargeValues(), "neg_brier_score")
-    experiment.X[:, 0] = np.minimum(experiment.X[:, 0], 1.5)
-    is_failing = experiment.X_holdout[:, 0] > 1.5
+    setup = make_setup(data, FailsOnLargeValues(), "neg_brier_score")
+    setup.X[:, 0] = np.minimum(setup.X[:, 0], 1.5)
+    is_failing = setup.X_holdout[:, 0] > 1.5
     for memory in (PrefixMemory(), None):
-        for outcome in outcomes(experiment, memory):
-            np.testing.assert_array_equal(outcome.evaluation.per_record == 0.0, is_failing)
+        for fit_result in fit_results(setup, memory):
+            np.testing.assert_array_equal(fit_result.evaluation.per_record == 0.0, is_failing)
 
 
 def test_a_user_function_is_called_with_the_whole_pipeline(data):
@@ -130,7 +132,7 @@ def test_a_user_function_is_called_with_the_whole_pipeline(data):
         estimator_types.append(type(estimator))
         return (estimator.predict(X) == y).astype(float)
 
-    outcomes(make_experiment(data, CountsCalls(), PerRecordScore(record_score)), PrefixMemory())
+    fit_results(make_setup(data, CountsCalls(), PerRecordScore(record_score)), PrefixMemory())
     search = ReusableHoldoutSearchCV(
         make_pipeline(CountsCalls(), LogisticRegression()),
         {"logisticregression__C": [0.1, 1.0]},
@@ -164,14 +166,14 @@ def test_the_memory_keeps_the_records_used_last(convert, bound):
     records = convert(np.ones((50, 4)))
     computed_names = []
     for name in "aabacabab":
-        memory.recalled(name, lambda name=name: (records, computed_names.append(name)))
+        memory.get_or_compute(name, lambda name=name: (records, computed_names.append(name)))
     assert computed_names == ["a", "b", "c", "b"]  # c took the place of b, which was used before a
 
 
 def test_the_bound_holds_for_transformed_records_of_every_kind(data):
-    experiment = make_experiment(data, CountsCalls(), "accuracy")
+    setup = make_setup(data, CountsCalls(), "accuracy")
     counts = []
-    n_bytes = experiment.X_holdout.nbytes
+    n_bytes = setup.X_holdout.nbytes
     for memory in (
         None,
         PrefixMemory(n_bytes - 1),
@@ -179,7 +181,7 @@ def test_the_bound_holds_for_transformed_records_of_every_kind(data):
         PrefixMemory(100 * n_bytes),
     ):
         CountsCalls.calls.clear()
-        outcomes(experiment, memory)
+        fit_results(setup, memory)
         counts.append([CountsCalls.calls.count(n_records) for n_records in (200, 100)])
     assert counts == [[12, 3], [12, 3], [12, 1], [2, 1]]
 

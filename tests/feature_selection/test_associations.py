@@ -113,7 +113,7 @@ def test_a_claim_agrees_with_its_interval_and_the_rates_are_scipys():
         y = rng.integers(0, 2, 120)
         b = clipped(rng.standard_normal((120, 12)) + np.linspace(0, 1.2, 12) * y[:, None])
         args = b, 2.0 * y[:, None] - 1, np.zeros(12, int)
-        rows, _ = permutation_tests(*args, beta=0.05, length=0.0, rng=np.random.default_rng(0))
+        rows, _ = permutation_tests(*args, beta=0.05, code_length=0.0, rng=np.random.default_rng(0))
         _, lower, upper, p, q, q_any = rows.T
         np.testing.assert_array_equal((lower > 0) | (upper < 0), p <= 0.05)
         raw = permutation_statistics(*args, alpha=0.05 / 12, rng=np.random.default_rng(0))[1]
@@ -122,7 +122,8 @@ def test_a_claim_agrees_with_its_interval_and_the_rates_are_scipys():
         np.testing.assert_allclose(q_any, stats.false_discovery_control(raw, method="by"))
         steps = np.sort(raw) * (12 - np.arange(12))
         np.testing.assert_allclose(np.sort(p), np.minimum(np.maximum.accumulate(steps), 1.0))
-        dearer, _ = permutation_tests(*args, beta=0.05, length=2.0, rng=np.random.default_rng(0))
+        rng = np.random.default_rng(0)
+        dearer, _ = permutation_tests(*args, beta=0.05, code_length=2.0, rng=rng)
         assert (dearer[:, 3] >= 0.5 * p).all()
         fewer += (p <= 0.05).sum() - ((dearer[:, 1] > 0) | (dearer[:, 2] < 0)).sum()
     assert stepped > 0

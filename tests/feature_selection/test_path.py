@@ -314,7 +314,7 @@ def test_raw_scores_are_not_kept(data):
     fitted = selector().fit(X[:600], y[:600], X_val=X[600:], y_val=y[600:])
     state = {name: value for name, value in vars(fitted).items() if name != "holdout_"}
     text = pickle.dumps(state)
-    for hidden in (b"Outcome", b"Evaluation", b"Assessment", b"Entry"):
+    for hidden in (b"FitResult", b"Evaluation", b"CandidateQuery", b"Entry"):
         assert hidden not in text
     for value in state.values():
         assert np.shape(value) != (200,)

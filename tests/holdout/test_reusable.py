@@ -92,7 +92,7 @@ def test_information_spent_is_the_released_code_length(holdout):
     assert holdout.next_code_length == pytest.approx(math.log(20))
     holdout.answer([0.5, 0.5, 0.5], scores_with_means(0.5, 0.5, 0.5))
     with holdout.account.read_transaction() as transaction:
-        released = transaction.last.released
+        released = transaction.totals.released
     assert 0 < released < 1
     assert holdout.information_spent == released
     assert holdout.next_code_length == pytest.approx(code_length(released=released, batch_index=2))

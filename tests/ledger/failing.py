@@ -12,8 +12,8 @@ class FailingBackend(Backend):
         self.error = None
         self.after = False
 
-    def create(self, header, start, rows=()):
-        return self.inner.create(header, start, rows)
+    def create(self, header, header_digest, rows=()):
+        return self.inner.create(header, header_digest, rows)
 
     def read(self, last_number, limit=None):
         return self.inner.read(last_number, limit)

@@ -93,7 +93,7 @@ def test_after_an_interrupt_at_any_line_both_processes_agree(tmp_path, step):
         assert str(first_holdout.certificate()) == str(
             ReusableHoldout(X, Y, ledger=path).certificate()
         )
-    assert n_lines > 300  # it went through all of them
+    assert n_lines > 200  # lines of the ledger and of the account were interrupted
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from sklearn_bdp.exceptions import (
 from sklearn_bdp.holdout import ExpertSettings, ReusableHoldout
 from sklearn_bdp.ledger import read_notes
 from sklearn_bdp.ledger.batch_record import BatchRecord, LedgerTotals
-from sklearn_bdp.ledger.ledger import Chain, Fact, Ledger
+from sklearn_bdp.ledger.ledger import Chain, Ledger, SystemNote
 from sklearn_bdp.ledger.records import Answers
 from tests.facts import refused
 from tests.holdout import workers
@@ -584,17 +584,17 @@ def test_notes_survive_in_their_order(path):
 
 def test_notes_of_users_are_separate_from_notes_of_the_package(path):
     """``note("closing")`` closed the holdout once."""
-    holdout = make(path, notes={fact.value: "mine" for fact in Fact})
-    for fact in Fact:
+    holdout = make(path, notes={fact.value: "mine" for fact in SystemNote})
+    for fact in SystemNote:
         holdout.add_note(fact.value, {"statements": []})
     holdout.answer([0.5], scores())
-    assert holdout.notes(Fact.CLOSING) == []
+    assert holdout.notes(SystemNote.CLOSING) == []
     assert holdout.notes("closing") == ["mine", {"statements": []}]
     assert read_notes(path, "closing") == ["mine", {"statements": []}]
     assert "another account" not in str(holdout.certificate())
     reopened = make(path)
     reopened.final_report({"one": DummyClassifier().fit(X, Y)}, scoring="accuracy")
-    assert len(reopened.notes(Fact.CLOSING)) == 1
+    assert len(reopened.notes(SystemNote.CLOSING)) == 1
     assert len(reopened.notes("closing")) == 2
 
 
@@ -773,14 +773,14 @@ def test_a_snapshot_needs_no_file(used_path, monkeypatch):
     ledger = Ledger(used_path)
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "transaction", lambda *a, **k: 1 / 0)
-        with ledger.seen() as state:
+        with ledger.verified_state() as state:
             queries = ("a0", None, None), ("never", None, None)
             assert set(state.match(queries)) == {queries[0]}
-            assert state.last.n_answered == 6
+            assert state.totals.n_answered == 6
     make(used_path).answer([0.5], scores())  # another handle: transactions find its records
-    with ledger.seen() as state:
-        assert state.last.n_answered == 6
+    with ledger.verified_state() as state:
+        assert state.totals.n_answered == 6
     with ledger.transaction() as state:
-        assert state.last.n_answered == 7
-    with ledger.seen() as state:
-        assert state.last.n_answered == 7
+        assert state.totals.n_answered == 7
+    with ledger.verified_state() as state:
+        assert state.totals.n_answered == 7

@@ -87,9 +87,11 @@ def large_ledger(tmp_path_factory):
         content = dataclasses.replace(last_record, totals=totals).to_json()
         text = canonical(last_answers | {"key": [f"key {number}"]})
         link = chain.link(rows[-1].digest, "batch", content, text, last_row.commitment)
-        rows.append(Row(number, "batch", content, text, last_row.sealed, last_row.commitment, link))
+        rows.append(
+            Row(number, "batch", content, text, last_row.secret_text, last_row.commitment, link)
+        )
     path = folder / "large.sqlite"
-    assert backend_at(path).create(stored.header, stored.start, rows)
+    assert backend_at(path).create(stored.header, stored.header_digest, rows)
     return path
 
 
@@ -169,8 +171,8 @@ def test_entries_read_on_demand_equal_entries_read_at_once(path, monkeypatch, re
         holdout.add_note("fold", number)
     monkeypatch.setattr("sklearn_bdp.ledger.ledger.RECENT", recent)
     monkeypatch.setattr("sklearn_bdp.ledger.ledger.PAGE", 4)
-    monkeypatch.setattr("sklearn_bdp.ledger.book.PAGE", 4)
-    monkeypatch.setattr("sklearn_bdp.ledger.book.RECENT", recent)
+    monkeypatch.setattr("sklearn_bdp.ledger.ledger_state.PAGE", 4)
+    monkeypatch.setattr("sklearn_bdp.ledger.ledger_state.RECENT", recent)
     reopened = ReusableHoldout(X, Y, ledger=path)
     assert reopened.find_answers(["a0", "a11"]) == holdout.find_answers(["a0", "a11"])
     assert reopened.history() == holdout.history()
@@ -193,7 +195,7 @@ def test_an_entry_that_is_damaged_after_it_was_verified_is_not_read(path, monkey
     for number in range(6):
         holdout.answer([0.1], scores(1, number), keys=[f"a{number}"])
     monkeypatch.setattr("sklearn_bdp.ledger.ledger.RECENT", 1)
-    monkeypatch.setattr("sklearn_bdp.ledger.book.RECENT", 1)
+    monkeypatch.setattr("sklearn_bdp.ledger.ledger_state.RECENT", 1)
     reopened = ReusableHoldout(X, Y, ledger=path)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TRIGGER log_update")

@@ -306,6 +306,6 @@ def test_noise_is_charged_for_every_round_with_refinements():
     holdout = ReusableHoldout(np.zeros((400, 1)), np.zeros(400), random_state=0)
     run_adaptive_batches(holdout, rng)
     with holdout.account.read_transaction() as transaction:
-        last = transaction.last
+        last = transaction.totals
     assert last.n_rounds >= last.n_above
     assert noise_share(0.5, np.arange(last.n_rounds + 1)).sum() < 0.5
