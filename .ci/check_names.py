@@ -78,7 +78,7 @@ GOALS = {
 #: Largest counts that CI admits. They only shrink, until they are the goals.
 LIMITS = {
     "sklearn_bdp": Limits(0.3, 6, 7, 0.5, 1.5, 3.65),
-    "tests": Limits(0.2, 6, 12, 0.5, 0.2, 3.4),
+    "tests": Limits(0.2, 5, 12, 0.5, 0.2, 3.38),
     "benchmarks": Limits(0.4, 3, 2, 0.5, 0.5, 2.6),
 }
 

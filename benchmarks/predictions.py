@@ -130,7 +130,7 @@ class Kinds(PredictiveCode):
         return super().learn(cv_score, released_value, variance, instead=instead)
 
     def predict(self, cv_scores):
-        """Predict from pairs of the present kind."""
+        """Return predictions from the pairs of the current kind."""
         pairs_of_kind = [
             pair for pair, kind in zip(self.pairs, self.kinds, strict=True) if kind == self.kind
         ]

@@ -343,7 +343,7 @@ def print_table(rows):
 
 
 def verdict(name, ratios):
-    """Return which goals a row misses."""
+    """Return "reached", or "missed" and the families of intervals that are too wide."""
     goals = {"approximate": GOALS["approximate"]}
     if not name.startswith("roc_auc"):
         goals["proven"] = GOALS["accuracy" if name.startswith("accuracy, ") else "proven"]

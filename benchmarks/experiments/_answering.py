@@ -45,14 +45,14 @@ class _PracticalHoldout:
 
     def correlations(self, training, holdout, sample):
         """Return answers in units of the correlation, and how many are corrected."""
-        return self._ask(training, holdout, low=-1.0)
+        return self._answers(training, holdout, low=-1.0)
 
     def accuracies(self, training, holdout, sample, weights):
         """Return reported accuracies, limits (NaN: not proven), and how many are corrected."""
-        values, above = self._ask(training, holdout, low=0.0)
+        values, above = self._answers(training, holdout, low=0.0)
         return values, np.full((2, len(values)), np.nan), above
 
-    def _ask(self, training, holdout, *, low):
+    def _answers(self, training, holdout, *, low):
         """Return answers in [low, 1] and how many are corrected; the mechanism works in [0, 1]."""
         width = 1.0 - low
         threshold = self.threshold / width

@@ -235,30 +235,47 @@ def test_subset_is_contiguous():
             chain.subset(bad)
 
 
-def test_from_states():
+def test_transitions_are_estimated_with_one_more_of_each():
     chain = MarkovChain.from_states([0, 0, 1, 0, 0, 1, 1])
     assert chain.transition == pytest.approx(np.array([[3 / 6, 3 / 6], [2 / 4, 2 / 4]]))
-    wide = MarkovChain.from_states([[0, 1], np.array([1, 0, 1])], n_states=3)
-    assert wide.transition[2] == pytest.approx([1 / 3] * 3)
-    with refused(ValueError, "integers"):
-        MarkovChain.from_states([0.5, 1.0])
-    with refused(ValueError, "states"):
-        MarkovChain.from_states([1])
-    for too_few in ([0, 1, 0], [0, 0, 0], [[0, 1], [1, 0]]):
-        with refused(ValueError, "states", 2):
-            MarkovChain.from_states(too_few)
+    chain_of_three = MarkovChain.from_states([[0, 1], np.array([1, 0, 1])], n_states=3)
+    assert chain_of_three.transition[2] == pytest.approx([1 / 3] * 3)
+
+
+def test_few_transitions_are_a_caveat():
+    short = MarkovChain.from_states([0, 0, 1, 0, 0, 1, 1])
+    long = MarkovChain.from_states(np.arange(200) // 3 % 2)
+    assert "6 transitions" in " ".join(short.caveats)
+    assert "transitions" not in " ".join(long.caveats)
+
+
+@pytest.mark.parametrize(
+    ("states", "facts"),
+    [
+        ([0.5, 1.0], ("integers",)),
+        ([0, -1], ("states",)),
+        ([1], ("states",)),
+        ([0, 1, 0], ("states", 2)),
+        ([0, 0, 0], ("states", 2)),
+        ([[0, 1], [1, 0]], ("states", 2)),
+    ],
+)
+def test_invalid_or_too_few_states_raise(states, facts):
+    with refused(ValueError, *facts):
+        MarkovChain.from_states(states)
+
+
+def test_states_that_never_change_raise():
     with refused(ValueError, "states", 199, "MarkovChain.from_autocorrelation_time(records)"):
         MarkovChain.from_states(np.zeros(200, dtype=int), n_states=2)
-    assert "6 transitions" in " ".join(chain.caveats)
-    long = MarkovChain.from_states(np.arange(200) // 3 % 2)
-    assert "transitions" not in " ".join(long.caveats)
+
+
+def test_states_outside_n_states_raise():
     with refused(ValueError, "n_states"):
         MarkovChain.from_states([0, 5], n_states=2)
-    with refused(ValueError, "states"):
-        MarkovChain.from_states([0, -1])
 
 
-def test_values_are_frozen_comparable_and_picklable():
+def test_a_pickled_chain_is_equal():
     chain = MarkovChain(P1)
     chain.bdp_epsilon(0.1, 10)
     unpickled = pickle.loads(pickle.dumps(chain))
@@ -266,13 +283,24 @@ def test_values_are_frozen_comparable_and_picklable():
     assert hash(unpickled) == hash(chain)
     assert unpickled.fingerprint() == MarkovChain(np.array(P1)).fingerprint()
     assert unpickled.bdp_epsilon(0.1, 10) == chain.bdp_epsilon(0.1, 10)
+
+
+def test_chains_with_other_transitions_or_observed_states_are_not_equal():
+    assert MarkovChain(P1) != MarkovChain(P2)
+    assert MarkovChain(P1) != MarkovChain(P1, observed=True)
+
+
+def test_a_chain_is_frozen():
+    chain = MarkovChain(P1)
     assert copy.deepcopy(chain) is chain
-    assert chain != MarkovChain(P2)
-    assert chain != MarkovChain(P1, observed=True)
     with refused(AttributeError, "frozen"):
         chain.observed = True
     with refused(ValueError, "read-only"):
-        unpickled.transition[0, 0] = 1.0
+        pickle.loads(pickle.dumps(chain)).transition[0, 0] = 1.0
+
+
+def test_descriptions_of_a_chain():
+    chain = MarkovChain(P1)
     assert chain.describe() == (
         "stationary two-state Markov chain, spectral gap 0.30, 1 record in 5.7 counts"
     )

@@ -78,49 +78,81 @@ def test_values_are_frozen_comparable_and_picklable(model):
     assert repr(model).startswith(type(model).__name__)
 
 
-def test_arguments_are_checked_before_anything_else():
+@pytest.mark.parametrize("epsilon", [-1.0, math.nan, math.inf])
+def test_levels_that_are_negative_or_not_finite_raise(epsilon):
     model = Groups([0, 0, 1])
-    for bad in (-1.0, math.nan, math.inf):
-        with refused(ValueError, "dp_epsilon"):
-            model.bdp_epsilon(bad, 3)
-        with refused(ValueError, "bdp_epsilon"):
-            model.dp_epsilon(bad, 3)
-        with refused(ValueError, "dp_epsilon"):
-            sequential_epsilon(model, bad, 3)
+    with refused(ValueError, "dp_epsilon"):
+        model.bdp_epsilon(epsilon, 3)
+    with refused(ValueError, "bdp_epsilon"):
+        model.dp_epsilon(epsilon, 3)
+    with refused(ValueError, "dp_epsilon"):
+        sequential_epsilon(model, epsilon, 3)
+
+
+def test_a_level_that_is_text_raises():
     with refused(TypeError, "dp_epsilon"):
-        model.bdp_epsilon("0.1", 3)
-    with refused(ValueError, "n=4", 3):
-        model.bdp_epsilon(0.1, 4)
-    with refused(ValueError, "n=0"):
-        Independent().bdp_epsilon(0.1, 0)
-    with refused(ValueError, "method='best'"):
-        model.bdp_epsilon(0.1, 3, method="best")
-    with refused(ValueError, "method='blanket'", "MarkovNetwork"):
-        model.bdp_epsilon(0.1, 3, method="blanket")
-    with refused(ValueError, "method='spectral'", "MarkovChain"):
-        model.bdp_epsilon(0.1, 3, method="spectral")
+        Groups([0, 0, 1]).bdp_epsilon("0.1", 3)
+
+
+def test_levels_of_zero_stay_zero():
+    model = Groups([0, 0, 1])
     assert model.bdp_epsilon(0.0, 3) == 0.0
     assert model.dp_epsilon(0.0, 3) == 0.0
 
 
-def test_graph_components():
-    model = DependencyGraph(nx.Graph([(0, 2), (3, 4)]))  # nodes 0, 2, 3, 4: not 0 … n-1
-    assert model.n_records == 4
-    numbered = nx.Graph([(2, 0), (1, 3)])
-    assert DependencyGraph(numbered, nodelist=range(4)).components_.tolist() == [0, 1, 0, 1]
-    assert DependencyGraph(numbered, nodelist=[2, 0, 1, 3]).components_.tolist() == [0, 0, 1, 1]
+def test_wrong_numbers_of_records_raise():
+    with refused(ValueError, "n=4", 3):
+        Groups([0, 0, 1]).bdp_epsilon(0.1, 4)
+    with refused(ValueError, "n=0"):
+        Independent().bdp_epsilon(0.1, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "facts"),
+    [("best", ()), ("blanket", ("MarkovNetwork",)), ("spectral", ("MarkovChain",))],
+)
+def test_methods_of_other_models_raise(method, facts):
+    with refused(ValueError, f"method='{method}'", *facts):
+        Groups([0, 0, 1]).bdp_epsilon(0.1, 3, method=method)
+
+
+def test_nodes_of_a_graph_need_not_be_0_to_n_minus_1():
+    assert DependencyGraph(nx.Graph([(0, 2), (3, 4)])).n_records == 4
+
+
+@pytest.mark.parametrize(
+    ("edges", "nodelist", "components"),
+    [
+        ([(2, 0), (1, 3)], range(4), [0, 1, 0, 1]),
+        ([(2, 0), (1, 3)], [2, 0, 1, 3], [0, 0, 1, 1]),
+        ([("b", "a"), ("c", "d")], list("acbd"), [0, 1, 0, 1]),
+    ],
+)
+def test_nodelist_assigns_records_to_nodes(edges, nodelist, components):
+    model = DependencyGraph(nx.Graph(edges), nodelist=nodelist)
+    assert model.components_.tolist() == components
+
+
+def test_numbered_nodes_in_another_order_need_a_nodelist():
     with refused(ValueError, "[2, 0, 1, 3]", "nodelist="):
-        DependencyGraph(numbered)
+        DependencyGraph(nx.Graph([(2, 0), (1, 3)]))
+
+
+def test_nodelist_must_have_all_nodes_of_a_graph():
     with refused(ValueError, "nodelist", 3, 4):
-        DependencyGraph(numbered, nodelist=[0, 1, 2])
+        DependencyGraph(nx.Graph([(2, 0), (1, 3)]), nodelist=[0, 1, 2])
     with refused(ValueError, "nodelist=", "ndarray"):
         DependencyGraph(np.zeros((2, 2)), nodelist=[0, 1])
-    letters = nx.Graph([("b", "a"), ("c", "d")])
-    assert DependencyGraph(letters, nodelist=list("acbd")).components_.tolist() == [0, 1, 0, 1]
-    # A stored zero is an edge, such as the distance between records at one location.
+
+
+def test_a_stored_zero_of_a_matrix_is_an_edge():
+    """Such as the distance between records at one location."""
     matrix = sparse.coo_array(([7.0, 0.0], ([0, 1], [2, 3])), shape=(4, 4))
     assert DependencyGraph(matrix).n_components_ == 2
     assert DependencyGraph(matrix) == DependencyGraph(matrix.T)
+
+
+def test_the_level_of_a_graph_grows_with_its_largest_component():
     assert DependencyGraph(nx.DiGraph([(0, 1)])).bdp_epsilon(0.1, 2) == pytest.approx(0.2)
     assert DependencyGraph(sparse.csr_matrix((3, 3))).bdp_epsilon(0.1, 3) == pytest.approx(0.1)
 

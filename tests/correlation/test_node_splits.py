@@ -222,13 +222,28 @@ def test_rows_are_matched_to_nodes_by_name_mask_or_position():
     assert masked == MarkovNetwork(matrix, labeled=np.array(mask))
     assert masked == MarkovNetwork(graph, labeled=["a", "c", "f"])
     assert masked == MarkovNetwork(graph, labeled=mask, nodelist=list("abcdef"))
-    assert masked.conditional_on_rest([0, 1]).components(2).tolist() == [0, 0]  # b joins a and c
+
+
+def test_nodes_without_labels_join_their_labeled_neighbors():
+    graph = nx.path_graph(list("abcdef"))
+    acf_network = MarkovNetwork(graph, labeled=["a", "c", "f"])
+    assert acf_network.conditional_on_rest([0, 1]).components(2).tolist() == [0, 0]  # by node b
     assert MarkovNetwork(graph).conditional_on_rest([0, 2]).components(2).tolist() == [0, 1]
-    for bad in (["a", "a"], ["z"], [], [True, False]):
-        with refused(ValueError, "labeled"):
-            MarkovNetwork(graph, labeled=bad)
+
+
+@pytest.mark.parametrize("labeled", [["a", "a"], ["z"], [], [True, False]])
+def test_invalid_labeled_nodes_raise(labeled):
+    with refused(ValueError, "labeled"):
+        MarkovNetwork(nx.path_graph(list("abcdef")), labeled=labeled)
+
+
+def test_declared_influence_needs_labels_of_all_nodes():
     with refused(ValueError, "influence=None"):
-        MarkovNetwork(graph, influence=1.0, labeled=["a"])
+        MarkovNetwork(nx.path_graph(list("abcdef")), influence=1.0, labeled=["a"])
+
+
+def test_a_matrix_takes_no_nodelist():
+    matrix = nx.to_scipy_sparse_array(nx.path_graph(6))
     with refused(ValueError, "nodelist=", "csr_array"):
         MarkovNetwork(matrix, nodelist=[5, 0, 2])
 
@@ -328,18 +343,24 @@ def test_distances_are_no_strengths():
     assert MarkovNetwork(nearest_graph, influence="data").n_records == 500
 
 
-def test_messages_name_the_remedy():
+def test_another_number_of_records_than_nodes_raises_with_a_remedy():
     network = MarkovNetwork(nx.path_graph(30))
     with refused(ValueError, "n=20", 30, "labeled="):
         network.check_n(20)
     with refused(ValueError, "disjoint_union_all"):
         network.check_n(60)
+
+
+def test_a_list_of_networks_raises_with_a_remedy():
+    network = MarkovNetwork(nx.path_graph(30))
     with refused(ValueError, "disjoint_union_all"):
         check_correlation([network, network]).split(30, 0.25)
+
+
+def test_strength_is_not_estimated_from_real_targets():
+    network = MarkovNetwork(nx.path_graph(30), influence="estimate")
     with refused(ValueError, "regression"):
-        MarkovNetwork(nx.path_graph(30), influence="estimate").with_estimated_strength(
-            np.linspace(0, 1, 30), np.arange(20)
-        )
+        network.with_estimated_strength(np.linspace(0, 1, 30), np.arange(20))
 
 
 def test_bayesian_networks_take_integers_of_numpy():

@@ -190,18 +190,26 @@ def test_reference_multipliers():
     assert 0.0021 / level == pytest.approx(340, abs=0.5)
 
 
-def test_errors_name_the_missing_condition():
-    skew = [[0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.8, 0.1, 0.1]]
-    with refused(ValueError, "method='spectral'", "B5"):
-        MarkovChain(skew).dp_epsilon(0.1, 1000, method="spectral")
-    with refused(ValueError, "aperiodic"):
-        MarkovChain([[0.0, 1.0], [1.0, 0.0]]).dp_epsilon(0.1, 1000, method="spectral")
-    with refused(ValueError, 8, "n=7"):
-        MarkovChain([[0.9, 0.1], [0.2, 0.8]]).dp_epsilon(0.1, 7, method="spectral")
-    lazy = [[0.5, 0.5, 0.0], [0.25, 0.5, 0.25], [0.0, 0.5, 0.5]]
-    with refused(ValueError, "observed=True"):
-        MarkovChain(lazy).dp_epsilon(0.1, 1000, method="spectral")
-    assert MarkovChain(lazy, observed=True).dp_epsilon(0.1, 1000, method="spectral") > 0
+LAZY = [[0.5, 0.5, 0.0], [0.25, 0.5, 0.25], [0.0, 0.5, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("transition", "n", "facts"),
+    [
+        ([[0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.8, 0.1, 0.1]], 1000, ("method='spectral'", "B5")),
+        ([[0.0, 1.0], [1.0, 0.0]], 1000, ("aperiodic",)),
+        ([[0.9, 0.1], [0.2, 0.8]], 7, (8, "n=7")),
+        (LAZY, 1000, ("observed=True",)),
+    ],
+    ids=["not reversible", "periodic", "too few records", "hidden states"],
+)
+def test_the_spectral_method_raises_with_the_missing_condition(transition, n, facts):
+    with refused(ValueError, *facts):
+        MarkovChain(transition).dp_epsilon(0.1, n, method="spectral")
+
+
+def test_the_spectral_method_applies_to_an_observed_lazy_chain():
+    assert MarkovChain(LAZY, observed=True).dp_epsilon(0.1, 1000, method="spectral") > 0
 
 
 def test_too_few_records_for_this_level_but_not_for_all():

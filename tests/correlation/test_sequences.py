@@ -115,22 +115,49 @@ def test_a_search_holds_out_sequences_and_reports(n_sequences):
     assert row.proven[0] < row.value < row.proven[1]
 
 
-def test_a_weak_chain_is_contradicted_and_wrong_order_is_rejected():
-    X, y, names = sequences(20, 200)
-    search = ReusableHoldoutSearchCV(
-        LogisticRegression(), {}, correlation=[[0.55, 0.45], [0.45, 0.55]], random_state=0
+def search_of_sequences(**parameters):
+    """Return a search with a declared chain that is too weak for the sequences."""
+    return ReusableHoldoutSearchCV(
+        LogisticRegression(),
+        {},
+        correlation=[[0.55, 0.45], [0.45, 0.55]],
+        random_state=0,
+        **parameters,
     )
+
+
+def test_a_chain_that_is_too_weak_gives_a_warning():
+    X, y, names = sequences(20, 200)
     with warned(DependenceWarning, "MarkovChain.from_autocorrelation_time"):
-        search.fit(X, y, groups=names)
+        search_of_sequences().fit(X, y, groups=names)
+
+
+def test_sequences_in_reversed_order_raise():
+    X, y, names = sequences(20, 200)
     days = np.tile(pd.date_range("2026-01-01", periods=200)[::-1], 20)
     with refused(ValueError, "X.sort_index()"):
-        search.fit(pd.DataFrame(X, index=days), y, groups=names)
+        search_of_sequences().fit(pd.DataFrame(X, index=days), y, groups=names)
+
+
+def test_folds_that_cut_sequences_raise():
+    X, y, names = sequences(20, 200)
     with refused(ValueError, "GroupKFold()"):
-        search.set_params(cv=KFold(3, shuffle=True)).fit(X, y, groups=names)
-    validation_set = {"X_val": X[:400], "y_val": y[:400]}
+        search_of_sequences(cv=KFold(3, shuffle=True)).fit(X, y, groups=names)
+
+
+def test_a_validation_set_of_sequences_needs_their_names():
+    X, y, names = sequences(20, 200)
+    search = search_of_sequences(cv=3)
     with refused(ValueError, "groups_val="):
-        search.set_params(cv=3).fit(X[400:], y[400:], groups=names[400:], **validation_set)
+        search.fit(X[400:], y[400:], groups=names[400:], X_val=X[:400], y_val=y[:400])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        search.fit(X[400:], y[400:], groups=names[400:], groups_val=names[:400], **validation_set)
+        search.fit(
+            X[400:],
+            y[400:],
+            groups=names[400:],
+            X_val=X[:400],
+            y_val=y[:400],
+            groups_val=names[:400],
+        )
     assert search.holdout_.dependence.n_records == 400

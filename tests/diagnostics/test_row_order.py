@@ -67,7 +67,7 @@ class WorseWithFirstRow(ClassifierMixin, BaseEstimator):
 
 # the model of the whole training set is the worse one
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.OptimisticScoreWarning")
-def test_a_worse_model_of_the_last_folds_is_no_dependence():
+def test_a_worse_model_of_the_last_folds_gives_no_dependence_warning():
     rng = np.random.default_rng(0)
     X = np.c_[rng.normal(size=(2000, 2)), np.arange(2000)]
     y = (X[:, 0] > 0).astype(int)

@@ -59,18 +59,20 @@ def test_a_holdout_without_answers_gives_no_warning():
     assert count_warnings(lambda: ReusableHoldout(X, y)) == 0
 
 
-@pytest.mark.parametrize("second_use", ["fit", "X_val", "holdout"])
-def test_second_searches_on_the_same_arrays_give_a_warning(second_use):
-    validation_set = {"X_val": A, "y_val": b}
-    fitted = search().fit(X, y, **(validation_set if second_use == "X_val" else {}))
-    if second_use == "fit":
-        fitted.random_state = 1  # another split of the same records
-        assert count_warnings(lambda: fitted.fit(X, y)) == 1
-    elif second_use == "X_val":
-        assert count_warnings(lambda: search().fit(X[::2], y[::2], **validation_set)) == 1
-    else:  # the holdout of the search, by hand
-        holdout_rows = fitted.holdout_indices_
-        assert count_warnings(lambda: ReusableHoldout(X[holdout_rows], y[holdout_rows])) == 1
+def test_another_split_of_the_same_records_gives_a_warning():
+    fitted = search().fit(X, y)
+    fitted.random_state = 1
+    assert count_warnings(lambda: fitted.fit(X, y)) == 1
+
+
+def test_a_second_search_with_the_same_validation_set_gives_a_warning():
+    search().fit(X, y, X_val=A, y_val=b)
+    assert count_warnings(lambda: search().fit(X[::2], y[::2], X_val=A, y_val=b)) == 1
+
+
+def test_a_second_holdout_of_the_same_records_gives_a_warning():
+    holdout_rows = search().fit(X, y).holdout_indices_
+    assert count_warnings(lambda: ReusableHoldout(X[holdout_rows], y[holdout_rows])) == 1
 
 
 # its data hold nothing to find

@@ -132,18 +132,23 @@ def test_a_dropped_row_is_a_failure_and_not_a_shift():
     np.testing.assert_array_equal(rows, np.where(np.arange(16) == 5, 0.0, X[:, 0] == 1))
 
 
-@pytest.mark.parametrize("name", ["balanced_accuracy", "roc_auc"])
-def test_failures_contribute_the_worst_to_metrics_with_fixed_counts(name):
+@pytest.mark.parametrize(
+    ("name", "score_with_two_failures"),
+    [
+        ("balanced_accuracy", 5 / 6),
+        # Pairs lost: the failed positive against 6, the failed negative against 6, one twice.
+        ("roc_auc", 1 - 11 / 36),
+    ],
+)
+def test_failed_predictions_contribute_the_worst_value_to_scores_by_class(
+    name, score_with_two_failures
+):
     X, y = records(12)
     X[:, 0] = y = np.arange(12) % 2
-    perfect = get_metric(name).evaluate(Stub(), X, y)
-    assert perfect.value == 1.0
+    assert get_metric(name).evaluate(Stub(), X, y).value == 1.0
     X[[2, 3], 1] = RAISES
-    worse = get_metric(name).evaluate(Stub(), X, y).value
-    if name == "balanced_accuracy":
-        assert worse == pytest.approx(5 / 6)
-    else:  # pairs lost: the failed positive against 6, the failed negative against 6, one twice
-        assert worse == pytest.approx(1 - 11 / 36)
+    value = get_metric(name).evaluate(Stub(), X, y).value
+    assert value == pytest.approx(score_with_two_failures)
     X[:, 1] = RAISES
     assert get_metric(name).evaluate(Stub(), X, y).value == 0.0
 

@@ -103,26 +103,44 @@ def test_a_forecast_reads_no_holdout_record():
     assert levels[0].tolist() == levels[1].tolist()
 
 
-def test_invalid_arguments_of_a_preview_raise():
+def fitted_search(holdout=0.25):
+    """Return a search of one candidate on 400 records, and their targets."""
     X, y, _ = classification(400, 2)
-    search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, random_state=0).fit(X, y)
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [1.0]}, holdout=holdout, random_state=0
+    )
+    return search.fit(X, y), y
+
+
+def test_a_preview_of_a_comparison_with_too_few_predictions_raises():
+    search, _ = fitted_search()
     with refused(ValueError, "compare"):
         search.preview(compare=np.zeros(100))
-    with refused(ValueError, "by", "400 values", "labels"):  # and not the values
+
+
+def test_subgroups_by_targets_raise_without_their_values():
+    search, y = fitted_search()
+    with refused(ValueError, "by", "400 values", "labels"):
         search.preview(by=y)
     with refused(ValueError, "by", "400 values"):
         search.final_report(by=y)
+
+
+def test_joint_is_a_boolean():
+    search, _ = fitted_search()
     with refused(TypeError, "joint"):
         search.preview(joint="yes")
     assert len(search.preview(joint=False).rows) == 1
-    private = ReusableHoldoutSearchCV(
-        LogisticRegression(),
-        {"C": [1.0]},
-        holdout=HoldoutConfig(epsilon=50.0, budget=5),
-        random_state=0,
-    ).fit(X, y)
+
+
+def test_a_report_under_a_fixed_privacy_level_has_no_preview():
+    search, _ = fitted_search(holdout=HoldoutConfig(epsilon=50.0, budget=5))
     with refused(ValueError, "noise"):
-        private.preview(scoring="accuracy")
+        search.preview(scoring="accuracy")
+
+
+def test_a_closed_holdout_has_no_preview():
+    search, _ = fitted_search()
     search.final_report()
     with refused(RuntimeError, "closed"):
         search.preview(scoring="accuracy")
