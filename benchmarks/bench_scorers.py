@@ -79,10 +79,10 @@ def make_problem(name):
 #: Why some intervals are wider than 3.5 times one look.
 WIDE = {
     "average_precision": "its influence values have heavy tails",
-    "neg_brier_score": "it is proven for every law in the range: limits of a fixed model are 1.7 "
+    "neg_brier_score": "it is proven for every law in the range: limits of a fixed model are 1.5 "
     "times as wide as a normal approximation at the same level",
     "neg_log_loss": "it is proven for every law in the range down to the clip: limits of a fixed "
-    "model are 2 times as wide as a normal approximation at the same level",
+    "model are 1.7 times as wide as a normal approximation at the same level",
     "neg_median_absolute_error": "the deviation of the training errors is added to that of the "
     "holdout, which one look does not need",
     "roc_auc": "it is proven for every law: limits of a fixed model are 1.4 times as wide as a "

@@ -335,6 +335,66 @@ def test_fixed_models_are_covered_for_groups_in_many_repetitions(case):
     assert_covered(misses, n_intervals)
 
 
+def miss_ratio_of_selected(rule, n_candidates, *, are_shared, n=150, n_training_sets, n_holdouts):
+    """Return misses over alpha = .001 of a mean absolute error with $t_3$ errors.
+
+    The candidate is selected by its training set of ``n`` records. ``rule``: ``"spread"`` for the
+    smallest estimated spread, ``"score"`` for the smallest error. ``are_shared``: candidates differ
+    little from one another, as those of a grid do.
+    """
+    rng = np.random.default_rng(0)
+    alpha = 0.001
+
+    def draw(n_rows, n_records):
+        if not are_shared:
+            return np.abs(rng.standard_t(3, (n_rows, n_records)))
+        shared_errors = rng.standard_t(3, n_records)
+        return np.abs(shared_errors + 0.3 * rng.normal(size=(n_rows, n_records)))
+
+    population = np.concatenate([draw(1, 1_000_000)[0] for _ in range(8)])
+    n_misses = 0
+    for _ in range(n_training_sets):
+        losses = draw(n_candidates, n)
+        means = losses.mean(axis=1)
+        relative_spreads = losses.std(axis=1) / means
+        selected = np.argmin(relative_spreads if rule == "spread" else means)
+        score_range = 8.0 * means.min()
+        scores = 1.0 - losses[selected] / score_range
+        spread = influence_spread(scores.mean(), scores - scores.mean())
+        limits = ApproximateLimits("loss", n, spread)
+        holdout_scores = 1.0 - draw(1, n_holdouts * n).reshape(n_holdouts, n) / score_range
+        values = holdout_scores.mean(axis=1)
+        width = 1.2 * float(limits.standard_deviation(scores.mean()))
+        cell_lower = values - width * rng.random(n_holdouts)
+        lower, upper = limits.limits(
+            np.clip(cell_lower, 0.0, 1.0),
+            np.clip(cell_lower + width, 0.0, 1.0),
+            np.full(n_holdouts, np.log(alpha / 2.0)),
+        )
+        target = 1.0 - population.mean() / score_range
+        n_misses += np.count_nonzero((target < lower) | (target > upper))
+    return n_misses / (n_training_sets * n_holdouts) / alpha
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rule", "are_shared", "least", "most"),
+    [
+        ("spread", False, 3.0, 12.0),
+        ("score", False, 1.0, 5.0),
+        ("spread", True, 0.0, 2.5),
+        ("score", True, 0.0, 2.5),
+    ],
+)
+def test_selection_for_a_small_spread_is_a_limitation(rule, are_shared, least, most):
+    """Theory G34 averages over training sets, and selection by spread seeks the small ones."""
+    ratio = miss_ratio_of_selected(
+        rule, 100, are_shared=are_shared, n_training_sets=800, n_holdouts=50
+    )
+    print(f"selected by {rule}, shared errors {are_shared}: {ratio:.1f} times .001")
+    assert least <= ratio <= most
+
+
 @pytest.mark.parametrize(
     "name", ["f1", "f1_macro", "precision", "recall_macro", "jaccard", "matthews_corrcoef"]
 )
