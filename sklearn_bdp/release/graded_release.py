@@ -414,9 +414,9 @@ def leading_position(values: Array, corrected: Array, ranks: Array | None = None
     values : ndarray of shape (m,)
         Released values; -inf where a query cannot be selected.
     corrected : ndarray of bool, shape (m,)
-        Whether the holdout corrected the training-side value.
+        Whether the holdout corrected the prediction from cross-validation.
     ranks : ndarray of shape (m,), default=None
-        Public ranks of the training side, the best one first. If None, values decide.
+        Public ranks by cross-validation, smallest for the best candidate. If None, values decide.
 
     Returns
     -------
@@ -427,7 +427,7 @@ def leading_position(values: Array, corrected: Array, ranks: Array | None = None
     if ranks is None:
         return int(np.argmax(values))
     is_confirmed = np.isfinite(values) & ~corrected
-    # Of equal values the one with the best rank: released values lie on a grid.
+    # Of equal values, the one with the best rank: released values lie on a grid.
     highest_corrected = int(np.lexsort((ranks, -np.where(corrected, values, -np.inf)))[0])
     if not is_confirmed.any():
         return highest_corrected

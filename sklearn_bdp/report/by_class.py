@@ -95,8 +95,8 @@ def auc_limits(
 ) -> tuple[float, float]:
     """Return limits of ROC AUC that fail together with probability at most ``exp(log_failure)``.
 
-    Pairs of records, or bets on placements of the rarer class: counts of classes and training
-    records decide.
+    They are computed from pairs of records, or from bets on the placements of the rarer class. The
+    class counts and the expected moments decide which are expected to be narrower.
 
     Parameters
     ----------

@@ -286,12 +286,12 @@ def _check_alignment(name, prediction_dates, holdout_dates):
             f"{name} cannot be aligned by date, because several records share a date. "
             f"{by_position} The holdout was not queried."
         )
-    missing = np.setdiff1d(holdout_dates, prediction_dates)
-    if len(missing):
+    missing_dates = np.setdiff1d(holdout_dates, prediction_dates)
+    if len(missing_dates):
         raise ValueError(
             f"{name} must have a value for each of the {len(holdout_dates)} holdout dates, but has "
-            f"none for {len(missing)} of them, such as {missing[0]}. {by_position} The holdout "
-            "was not queried."
+            f"none for {len(missing_dates)} of them, such as {missing_dates[0]}. {by_position} The "
+            "holdout was not queried."
         )
 
 
