@@ -238,7 +238,9 @@ def compare(process, name, n, runs, rng, *, width_runs=200):
 
 
 def intervals_of_rmse(n, runs, rng, *, level=0.05):
-    """Return intervals of an RMSE of t4 errors: the rule's, and those without Hall's correction.
+    """Return misses and widths of intervals of an RMSE, with and without Hall's correction.
+
+    Errors follow a t distribution with 4 degrees of freedom; the library applies the correction.
 
     Returns
     -------

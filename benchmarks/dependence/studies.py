@@ -261,29 +261,34 @@ def first_state(hits, is_known, means, step):
 
 
 def slow_paths(declared, *, n=48, length=100, stay=0.97, means=(0.95, 0.45)):
-    """Return a maker of paths whose hidden state decides how often the first feature is right."""
-    size = n * length
-    sources = np.delete(np.arange(size - 1), np.arange(1, n) * length - 1)
-    half = sparse.coo_array((np.ones(len(sources)), (sources, sources + 1)), shape=(size, size))
-    graph = sparse.csr_array(half + half.T)
+    """Return a maker of paths with a hidden state of two values.
+
+    ``means`` are the chances, by state, that the label is the sign of the first feature; a state
+    stays the same at the next node with probability ``stay``.
+    """
+    n_nodes = n * length
+    sources = np.delete(np.arange(n_nodes - 1), np.arange(1, n) * length - 1)
+    edges = sparse.coo_array(
+        (np.ones(len(sources)), (sources, sources + 1)), shape=(n_nodes, n_nodes)
+    )
+    graph = sparse.csr_array(edges + edges.T)
     means = np.array(means)
-    step = np.array([[stay, 1 - stay], [1 - stay, stay]])
+    transition = np.array([[stay, 1 - stay], [1 - stay, stay]])
 
     def make(rng):
-        X = rng.normal(size=(size, 3))
-        start = rng.integers(0, 2, (n, 1))
-        state = (start + np.cumsum(rng.random((n, length)) > stay, axis=1)) % 2
-        hits = rng.random((n, length)) < means[state]
-        first = X[:, 0] > 0
-        y = np.where(hits.ravel(), first, ~first).astype(int)
+        X = rng.normal(size=(n_nodes, 3))
+        initial_states = rng.integers(0, 2, (n, 1))
+        states = (initial_states + np.cumsum(rng.random((n, length)) > stay, axis=1)) % 2
+        hits = rng.random((n, length)) < means[states]
+        is_positive = X[:, 0] > 0
+        y = np.where(hits.ravel(), is_positive, ~is_positive).astype(int)
 
         def truth(model, holdout):
-            is_known = ~np.isin(np.arange(size), holdout).reshape(n, length)
-            chance = first_state(hits, is_known, means, step)
-            right = (chance * means[0] + (1.0 - chance) * means[1]).ravel()[holdout]
-            return float(
-                np.where(model.predict(X[holdout]) == first[holdout], right, 1 - right).mean()
-            )
+            is_known = ~np.isin(np.arange(n_nodes), holdout).reshape(n, length)
+            chance = first_state(hits, is_known, means, transition)
+            hit_chances = (chance * means[0] + (1.0 - chance) * means[1]).ravel()[holdout]
+            follows_feature = model.predict(X[holdout]) == is_positive[holdout]
+            return float(np.where(follows_feature, hit_chances, 1 - hit_chances).mean())
 
         def peer(search):
             train = search.train_indices_

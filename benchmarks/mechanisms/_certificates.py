@@ -31,7 +31,7 @@ __all__ = ["certify_mechanism", "ladder_log_transcripts", "sparse_validate_log_t
 def ladder_log_transcripts(
     n_queries: int, n_values: int, n_releases: int | None = None, *, repeats: bool = False
 ) -> float:
-    r"""Log of the number of queries reachable through a leaderboard that never falls.
+    r"""Return the log of the number of queries reachable through a leaderboard that never falls.
 
     A transcript with ``b`` releases is a choice of ``b`` of the earlier submissions and a
     sequence of ``b`` of the ``V`` values. The Ladder's releases increase:
@@ -80,7 +80,7 @@ def ladder_log_transcripts(
 
 
 def sparse_validate_log_transcripts(n_queries, budget):
-    r"""Log of the number of validations reachable while at most ``budget`` of them failed.
+    r"""Return the log of the number of validations reachable with at most ``budget`` failures.
 
     :math:`N = \sum_{b<B}\binom{m}{b+1}`: each answer is one bit, at most B of them are set.
 

@@ -19,7 +19,7 @@ def jung_half_width(
     beta: float = 0.05,
     noise: Literal["gaussian", "laplace"] = "gaussian",
 ) -> float:
-    r"""Half-width of noise addition on independent records by the posterior argument.
+    r"""Return the half-width of noise addition on independent records by the posterior argument.
 
     A mechanism that is :math:`(\alpha, \beta_0)`-accurate for the sample and
     :math:`(\varepsilon, \delta)`-DP is :math:`(\alpha + e^\varepsilon - 1 + c + 2d,\;
@@ -103,7 +103,7 @@ def _rogers_information(nats):
 
 
 def rogers_half_width(n: int, *, n_queries: int, beta: float = 0.05) -> float:
-    r"""Half-width of Gaussian noise addition on independent records by mutual information.
+    r"""Return the half-width of Gaussian noise on independent records by mutual information.
 
     .. math:: \tau = \max\left\{ \sqrt{\frac{2}{n\beta} \min_\lambda
        \frac{2\rho k n - \ln(1-\lambda)}{\lambda}},\; \frac2n\sqrt{\frac{\ln(4k/\beta)}{\rho}}
@@ -147,7 +147,7 @@ def rogers_half_width(n: int, *, n_queries: int, beta: float = 0.05) -> float:
 def rogers_thresholdout_half_width(
     n: int, *, n_queries: int, budget: int, beta: float = 0.05, seed: int = 0
 ) -> float:
-    r"""Half-width of Thresholdout by the mutual-information theorem of Rogers et al.
+    r"""Return the half-width of Thresholdout by the mutual-information theorem of Rogers et al.
 
     The expected squared error is bounded by mutual information and turned into an interval with
     Chebyshev's inequality; the noise is optimised, the threshold is 0 (its best case). Moments of

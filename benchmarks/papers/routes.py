@@ -273,7 +273,7 @@ def _certificate(task, design):
     bdp_epsilon = math.inf
     if math.isfinite(dp_epsilon):
         bdp_epsilon = float(model.bdp_epsilon(dp_epsilon, task.n))
-    promises = {
+    scopes = {
         "splitting": f"Each of {task.n_queries:,} queries gets its own part of the holdout.",
         "floor": "All queries were fixed before any answer: a yardstick, not for adaptive ones.",
     }
@@ -292,7 +292,7 @@ def _certificate(task, design):
         assumptions=(
             f"The holdout's records follow the declared correlation: {model.describe()}.",
             "Every query is a mean over the holdout of per-record scores in [0, 1].",
-            promises.get(design.route, f"At most {task.n_queries:,} queries."),
+            scopes.get(design.route, f"At most {task.n_queries:,} queries."),
         ),
         n_queries=task.n_queries,
         budget=task.budget if has_mechanism else None,

@@ -14,7 +14,7 @@ from sklearn_bdp.utils.validation import check_array, check_integer, check_proba
 
 
 def adaptive_log_failure(log_p0, information):
-    r"""Log failure probability of an event chosen by looking at the answers (theory G1).
+    r"""Return the log failure probability of an event chosen by looking at the answers (theory G1).
 
     .. math:: P[X \in E_Y] \le \exp\left(-(\sqrt{L} - \sqrt{K})^2\right), \quad L = -\ln p_0 > K,
 
@@ -32,7 +32,7 @@ def adaptive_log_failure(log_p0, information):
 
 
 def approximate_max_information(joint, beta: float = 0.0) -> float:
-    r"""Max-information of two finite random variables, exactly.
+    r"""Return the max-information of two finite random variables, exactly.
 
     .. math:: I_\infty^\beta(X;Y) = \ln \max_{O:\ P[O] > \beta}
        \frac{P[(X,Y) \in O] - \beta}{P[X \times Y \in O]}
@@ -70,7 +70,7 @@ def approximate_max_information(joint, beta: float = 0.0) -> float:
 
 
 def smallest_delta(first, second, epsilon: float) -> float:
-    r"""Smallest δ for which two output distributions are (ε, δ)-indistinguishable, both ways.
+    r"""Return the smallest δ for which two distributions are (ε, δ)-indistinguishable, both ways.
 
     References
     ----------
@@ -83,7 +83,7 @@ def smallest_delta(first, second, epsilon: float) -> float:
 
 
 def exponential_mechanism(utilities, epsilon: float, sensitivity: float) -> np.ndarray:
-    r"""Output probabilities, proportional to :math:`\exp(\varepsilon u / 2\Delta_u)`.
+    r"""Return output probabilities, proportional to :math:`\exp(\varepsilon u / 2\Delta_u)`.
 
     References
     ----------
@@ -99,7 +99,7 @@ def exponential_mechanism(utilities, epsilon: float, sensitivity: float) -> np.n
 
 
 def dp_information(epsilon: float, n: int) -> float:
-    r"""Max-information of an ε-DP algorithm, :math:`\varepsilon n`; any distribution of data sets.
+    r"""Return the max-information of an ε-DP algorithm, :math:`\varepsilon n`, for any data.
 
     References
     ----------
@@ -109,7 +109,7 @@ def dp_information(epsilon: float, n: int) -> float:
 
 
 def approximate_information(epsilon: float, n: int, beta: float, *, source: str) -> float:
-    r"""Bound on the β-approximate max-information of a private algorithm.
+    r"""Return a bound on the β-approximate max-information of a private algorithm.
 
     - ``"dwork2015"``: ε-DP, independent records:
       :math:`\varepsilon^2 n/2 + \varepsilon\sqrt{n\ln(2/\beta)/2}`.
@@ -137,7 +137,7 @@ def approximate_information(epsilon: float, n: int, beta: float, *, source: str)
 
 
 def description_information(n_outputs: int, beta: float) -> float:
-    r"""β-approximate max-information of an algorithm with few outputs, :math:`\ln(|Y|/\beta)`.
+    r"""Return the β-approximate max-information for few outputs, :math:`\ln(|Y|/\beta)`.
 
     Any distribution of data sets.
 
@@ -151,7 +151,7 @@ def description_information(n_outputs: int, beta: float) -> float:
 
 
 def rogers_information(epsilon: float, delta: float, n: int) -> tuple[float, float]:
-    r"""Orders of max-information and of its β: (ε, δ)-DP algorithm, independent records.
+    r"""Return the orders of max-information and of its β: (ε, δ)-DP algorithm, independent records.
 
     The paper prints :math:`O(\varepsilon^2 n + n\sqrt{\delta/\varepsilon})` at :math:`\beta =
     e^{-\varepsilon^2 n} + O(n\sqrt{\delta/\varepsilon})`; the constants are set
@@ -168,7 +168,7 @@ def rogers_information(epsilon: float, delta: float, n: int) -> tuple[float, flo
 
 
 def composed_information(parts) -> tuple[float, float]:
-    r"""Max-information of algorithms run one after the other, each seeing earlier outputs.
+    r"""Return the max-information of algorithms in turn, each with earlier outputs as input.
 
     Levels add, and so do the β. Given the first output the data are no longer distributed as they
     were: every part but the first must hold for *any* distribution of data sets (pure DP by
@@ -203,7 +203,9 @@ def composed_information(parts) -> tuple[float, float]:
 
 
 def log_failure_by_information(log_p0, information: float, beta: float = 0.0) -> float:
-    r"""Log probability of an event chosen by the output: :math:`\ln(e^k p_0 + \beta)`, at most 0.
+    r"""Return the log probability of an event chosen by the output, at most 0.
+
+    It is :math:`\ln(e^k p_0 + \beta)`.
 
     With :math:`p_0 = e^{-2\tau^2 n}` (Hoeffding, one side) and :math:`k \le \tau^2 n` it is
     :math:`-\tau^2 n`: Corollary 7.
@@ -217,7 +219,9 @@ def log_failure_by_information(log_p0, information: float, beta: float = 0.0) ->
 
 
 def dwork_log_failure(epsilon: float, n: int) -> float:
-    r"""Log of :math:`6e^{-\varepsilon^2 n}`, for ``|P[φ] − E_S[φ]| > ε`` under ε-DP, i.i.d.
+    r"""Return the log of :math:`6e^{-\varepsilon^2 n}`, the failure probability under ε-DP.
+
+    Failure is ``|P[φ] − E_S[φ]| > ε``; records are independent.
 
     References
     ----------
@@ -227,7 +231,7 @@ def dwork_log_failure(epsilon: float, n: int) -> float:
 
 
 def zhao_log_failure(tau: float, n: int, epsilon: float, sensitivity=None) -> float:
-    r"""Log of :math:`4e^{-\tau^2/(9n\Delta^2)}`, the conclusion of Lemma 1 under ε-BDP.
+    r"""Return the log of :math:`4e^{-\tau^2/(9n\Delta^2)}`, the conclusion of Lemma 1 under ε-BDP.
 
     The premise is :math:`\varepsilon \le \tau/(3n\Delta)`. False for correlated records as printed:
     its proof takes a concentration inequality for independent ones.
@@ -259,7 +263,7 @@ def noise_addition_order(tau: float, n_queries: int) -> float:
 
 
 def theorem_2_noise_failure(m: int, beta: float, c: float, *, as_printed: bool = False) -> float:
-    r"""Probability that noise breaks a promise of Theorem 2: (18) as printed, or corrected.
+    r"""Return the probability that noise breaks Theorem 2: (18) as printed, or corrected.
 
     With :math:`x = \beta/4m`, an "above" answer is off by :math:`(3+c)\tau/4` with probability at
     most :math:`x^{3(3+c)/(4(1-c))}`. Threshold and query noise exceed :math:`3\sigma\ln(1/x)`

@@ -37,11 +37,12 @@ def test_one_target_near_zero_moves_the_score_by_at_most_its_clip(name):
     y[0] = 1e-12
     response = PREDICTION[:150].copy()
     response[0] = 1e6
-    moved = metric.statistic(Predictions(y, response), reference)
-    plain = metric.statistic(Predictions(TARGETS[:150], PREDICTION[:150]), reference)
+    outlier_score = metric.statistic(Predictions(y, response), reference)
+    score = metric.statistic(Predictions(TARGETS[:150], PREDICTION[:150]), reference)
     power = 2 if name.startswith("neg_root") else 1
-    assert abs(abs(moved) ** power - abs(plain) ** power) <= clip / 150 * (1.0 + 1e-9)
-    assert metric.score_predictions(Predictions(y, response)) < moved
+    change_of_mean_loss = abs(abs(outlier_score) ** power - abs(score) ** power)
+    assert change_of_mean_loss <= clip / 150 * (1.0 + 1e-9)
+    assert metric.score_predictions(Predictions(y, response)) < outlier_score
 
 
 @pytest.mark.parametrize("name", LOSSES)
