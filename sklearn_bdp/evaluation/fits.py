@@ -247,11 +247,13 @@ class FinishedFits:
 
     def variance(self, row):
         """Return the variance of the test scores of a row in [0, 1]; NaN if it is unknown."""
-        return self._variance_and_kurtosis(row)[0]
+        variance, _ = self._variance_and_kurtosis(row)
+        return variance
 
     def kurtosis(self, row):
         """Return the kurtosis of the test scores of a row; NaN if it is unknown."""
-        return self._variance_and_kurtosis(row)[1]
+        _, kurtosis = self._variance_and_kurtosis(row)
+        return kurtosis
 
     def _variance_and_kurtosis(self, row):
         """Return variance and kurtosis of the scores of independent units in all folds of a row.
@@ -359,8 +361,8 @@ def tested_units(holdout_split, folds):
     groups = holdout_split.train_groups()
     if groups is None:
         return None, "the groups of the training records are not declared"
-    codes = np.unique(groups, return_inverse=True)[1]
-    return np.concatenate([codes[test] for _, test in folds]), ""
+    _, group_codes = np.unique(groups, return_inverse=True)
+    return np.concatenate([group_codes[test] for _, test in folds]), ""
 
 
 def check_dependence(holdout_split, setup, params, *, groups=None, scores_and_folds=None):
@@ -475,9 +477,9 @@ class CrossValidation:
     def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
         """Cross-validate candidates and return ``results``.
 
-        ``candidate_params``: parameters of each candidate; ``cv``: another splitter; and
-        ``more_results``: additional columns of ``cv_results_``. The signature is that of
-        scikit-learn's searches.
+        ``candidate_params``: parameters of each candidate; ``cv``: another splitter;
+        ``more_results``: additional columns of ``cv_results_``; ``callback_ctx``: callback context.
+        The signature is that of scikit-learn's searches.
         """
         search = self.search
         candidates = [Candidate(params) for params in candidate_params]

@@ -281,7 +281,11 @@ def _score_fold(setup, fold, ranking, target, univariate_scores, subsets, classe
 
 
 def _score_columns(setup, columns, fold, classes):
-    """Return the :class:`FoldResult` of a test fold, or the traceback of a failed fit."""
+    """Return the :class:`FoldResult` of a model of some columns, or the traceback of a failed fit.
+
+    ``fold``: training and test positions; ``classes``: in which predictions are compared with
+    chance, or None.
+    """
     X = select_columns(setup.X, columns)  # columns before rows: wide data are not copied
     try:
         model, X_test, y_test = fit_fold(setup, Candidate(columns=columns), X, fold)
@@ -298,9 +302,9 @@ def _score_columns(setup, columns, fold, classes):
     class_scores = evaluation.by_class
     if class_scores is not None and class_scores.shape.kind == "pairs":
         return FoldResult(scores, scores - 0.5)
-    hits = (
-        scores if class_scores is None else class_scores.record_values
-    )  # 1 if correct, otherwise 0
+    hits = scores  # 1 for a correct prediction, otherwise 0
+    if class_scores is not None:
+        hits = class_scores.record_values
     return FoldResult(scores, _subtract_chance(np.nan_to_num(hits), y_test, classes))
 
 
@@ -319,7 +323,8 @@ def _subtract_chance(hits, labels, classes):
     ``hits``: 1 for a correct prediction, otherwise 0.
     """
     class_indices = np.searchsorted(classes, np.asarray(labels))
-    hit_rate_contributions = by_class(hits, class_indices, range(len(classes)))
+    all_classes = range(len(classes))
+    hit_rate_contributions = class_mean_contributions(hits, class_indices, all_classes)
     return hit_rate_contributions - 1.0 / len(classes)
 
 
@@ -366,9 +371,8 @@ def influence_values(class_scores):
         counted_classes = class_scores.shape.counted_classes
         if counted_classes is None:
             counted_classes = range(len(class_scores.shape.classes))
-        return by_class(
-            np.nan_to_num(class_scores.record_values), class_scores.class_index, counted_classes
-        )
+        values = np.nan_to_num(class_scores.record_values)
+        return class_mean_contributions(values, class_scores.class_index, counted_classes)
     is_positive = class_scores.class_index == 1
     worst_scores = np.where(is_positive, -np.inf, np.inf)
     record_scores = np.where(
@@ -385,34 +389,37 @@ def influence_values(class_scores):
     win_rates[~is_positive] = 1.0 - win_rates[~is_positive]
     if not is_positive.any():
         return win_rates
-    contributions = by_class(win_rates, class_scores.class_index, (0, 1))
+    contributions = class_mean_contributions(win_rates, class_scores.class_index, (0, 1))
     # The rate of each class is the area. The mean of two rates has halved the influences.
     return 2.0 * contributions - win_rates[is_positive].mean()
 
 
-def by_class(hits, class_indices, counted_classes):
-    """Return the contribution of each record to the unweighted mean of the rates of some classes.
+def class_mean_contributions(values, class_indices, counted_classes):
+    """Return the contribution of each record to the unweighted mean of the means of some classes.
 
     Parameters
     ----------
-    hits : ndarray of shape (n,)
-        Value of each record; the rate of a class is the mean of its values, 0.5 without records.
+    values : ndarray of shape (n,)
+        Value of each record. A class without records has the mean 0.5.
     class_indices : ndarray of shape (n,)
-        Class of each record.
+        Class index of each record.
     counted_classes : sequence of int
-        Classes whose rates are averaged.
+        Indices of the classes whose means are averaged.
 
     Returns
     -------
     ndarray of shape (n,)
-        The mean rate plus the record's influence on it.
+        The mean of the class means plus the record's influence on it. The mean of these is the mean
+        of the class means.
     """
-    contributions = np.zeros(len(hits))
+    n = len(values)
+    contributions = np.zeros(n)
     for class_index in counted_classes:
         in_class = class_indices == class_index
-        rate = hits[in_class].mean() if in_class.any() else 0.5
-        contributions += rate
-        contributions[in_class] += (hits[in_class] - rate) * len(hits) / max(1, in_class.sum())
+        class_mean = values[in_class].mean() if in_class.any() else 0.5
+        n_in_class = max(1, in_class.sum())
+        contributions += class_mean
+        contributions[in_class] += (values[in_class] - class_mean) * n / n_in_class
     return contributions / len(counted_classes)
 
 

@@ -376,21 +376,23 @@ def is_ledger_file(path):
 
 def _check_schema(connection, path):
     """Raise LedgerError unless the file has the tables and triggers of this format, undamaged."""
-    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    if application_id != APPLICATION_ID:
         raise LedgerCorruptedError(f"ledger {path} is not a ledger of this package.")
-    file_format = connection.execute("PRAGMA user_version").fetchone()[0]
+    (file_format,) = connection.execute("PRAGMA user_version").fetchone()
     if file_format not in FORMATS:
         made_by = "another version"
         with contextlib.suppress(Exception):  # its content may be arbitrary
-            text = connection.execute("SELECT content FROM header").fetchone()[0]
-            made_by = parse_json(text).get("made_by")
+            (header_text,) = connection.execute("SELECT content FROM header").fetchone()
+            made_by = parse_json(header_text).get("made_by")
         raise other_format_error(path, file_format, made_by)
     # Another view, trigger or table could return other entries than those of the log.
     if set(connection.execute(_SELECT_SCHEMA_OBJECTS)) != _expected_schema_objects():
         raise LedgerCorruptedError(
             f"ledger {path} was edited: its tables or triggers are not those of this package."
         )
-    if connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
+    (integrity,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if integrity != "ok":
         raise LedgerCorruptedError(f"ledger {path} is damaged: SQLite's check found a fault.")
 
 

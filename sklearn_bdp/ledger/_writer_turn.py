@@ -77,9 +77,11 @@ class WriterTurn:
         """Return whether no writer with a smaller number is waiting or writing."""
         if not self._number:
             return True
-        query = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, _FIRST_BYTE, self._number, 0)
-        reply = fcntl.fcntl(self._file.fileno(), fcntl.F_OFD_GETLK, query)
-        return bool(struct.unpack(_FLOCK, reply)[0] == fcntl.F_UNLCK)
+        # The kernel replies with a lock on one of the bytes of smaller numbers, or with F_UNLCK.
+        request = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, _FIRST_BYTE, self._number, 0)
+        reply = fcntl.fcntl(self._file.fileno(), fcntl.F_OFD_GETLK, request)
+        lock_type, *_ = struct.unpack(_FLOCK, reply)
+        return bool(lock_type == fcntl.F_UNLCK)
 
     def close(self) -> None:
         """Leave the queue."""

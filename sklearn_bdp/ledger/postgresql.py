@@ -162,7 +162,7 @@ class PostgreSQLBackend(Backend):
                 create = "SELECT {schema}.sklearn_bdp_create(%s, %s, %s, %s, %s)"
                 values = (self.url.holdout, header, header_digest, data_digest, chain_type)
                 # A holdout of the same name or the same records, or None.
-                recorded_holdout = self._execute(connection, create, values).fetchone()[0]
+                (recorded_holdout,) = self._execute(connection, create, values).fetchone()
                 if recorded_holdout is None:
                     head = head_of(header_digest, ())
                     for row in rows:
@@ -387,20 +387,22 @@ class PostgreSQLBackend(Backend):
         """Append an entry; return False, without writing, if the head is not as expected."""
         append = f"SELECT {{schema}}.sklearn_bdp_append({', '.join(['%s'] * 10)})"
         values = (self.url.holdout, *expected_head, *row)
-        return self._execute(connection, append, values).fetchone()[0]
+        (is_appended,) = self._execute(connection, append, values).fetchone()
+        return is_appended
 
     def _begin_writing(self, session, timeout):
         """Begin a transaction and lock the row of this holdout; wait at most ``timeout`` s."""
         import psycopg
 
-        lock = (
-            f"SET LOCAL lock_timeout = {max(1, math.ceil(1000 * timeout))}; "
+        milliseconds = max(1, math.ceil(1000 * timeout))
+        lock_row = (
+            f"SET LOCAL lock_timeout = {milliseconds}; "
             "SET LOCAL application_name = {writer}; SELECT {schema}.sklearn_bdp_lock({holdout})"
         )
         now = datetime.datetime.now(datetime.UTC)
         sql_literals = {"writer": _application_name(start=now), "holdout": self.url.holdout}
         try:
-            self._begin(session, "BEGIN", lock, **sql_literals)
+            self._begin(session, "BEGIN", lock_row, **sql_literals)
         except psycopg.errors.LockNotAvailable:
             self._roll_back(session)
             raise LedgerBusyError(
