@@ -23,7 +23,7 @@ _LATER_VALIDATION_SET = (
 )
 
 
-def resolve_dates(meta_estimator, config, data, *, in_time):
+def resolve_dates(meta_estimator, config, fit_data, *, in_time):
     """Return the correlation of records with dates, and the assumption about their dates.
 
     The correlation is as for ``check_correlation``: a :class:`TimeOrdered` model with the dates and
@@ -36,7 +36,7 @@ def resolve_dates(meta_estimator, config, data, *, in_time):
         Estimator with the parameters ``holdout`` and ``correlation``.
     config : HoldoutConfig or None
         Settings of a new holdout; None if ``holdout`` is a ReusableHoldout.
-    data : FitData
+    fit_data : FitData
         Arguments of ``fit``.
     in_time : bool
         Whether rows are declared to be in time order; dates and a horizon need it.
@@ -51,20 +51,20 @@ def resolve_dates(meta_estimator, config, data, *, in_time):
         correlation = None
     time_model = holdout_model if correlation is None else correlation
     if declares_dates(time_model):
-        _check_groups_are_no_dates(data.groups)
-    model_times = data.times  # dates that the model needs, or None
+        _check_groups_are_no_dates(fit_data.groups)
+    model_times = fit_data.times  # dates that the model needs, or None
     dates = None  # dates of the records, or None
     horizon = 1
     if in_time:
-        model_times, dates, horizon = _find_dates(data)
+        model_times, dates, horizon = _find_dates(fit_data)
     if is_time_name and holdout_model is None:
-        _check_tail_can_be_held_out(meta_estimator, config, data, model_times)
+        _check_tail_can_be_held_out(meta_estimator, config, fit_data, model_times)
         step = "date" if dates is None else step_name(dates)
         time_model = TimeOrdered(horizon=horizon, step=step)
         correlation = time_model
     has_dates = declares_dates(time_model)
     if not has_dates:
-        _check_no_dates(data, model_times, time_model, in_time=in_time)
+        _check_no_dates(fit_data, model_times, time_model, in_time=in_time)
     if declares_dates(holdout_model):
         _check_before_holdout(dates, holdout)
     if model_times is not None:
@@ -72,7 +72,7 @@ def resolve_dates(meta_estimator, config, data, *, in_time):
     if dates is not None:
         return correlation, describe_calendar_gaps(dates)
     is_ordered_by_rows = has_dates and holdout_model is None
-    return correlation, _order_assumption(data) if is_ordered_by_rows else ""
+    return correlation, _order_assumption(fit_data) if is_ordered_by_rows else ""
 
 
 def _check_groups_are_no_dates(groups):
@@ -84,17 +84,17 @@ def _check_groups_are_no_dates(groups):
         )
 
 
-def _check_no_dates(data, model_times, model, *, in_time):
+def _check_no_dates(fit_data, model_times, model, *, in_time):
     """Raise ValueError if dates or a horizon were passed for a model that uses neither.
 
     ``model_times``: dates from ``times`` or from an index, None without several rows per date.
     """
-    if model_times is None and in_time and not data.has_horizon:
+    if model_times is None and in_time and not fit_data.has_horizon:
         return
     cause = "Several records on one date"
-    if data.has_horizon:
+    if fit_data.has_horizon:
         cause = "horizon="
-    if data.times is not None:
+    if fit_data.times is not None:
         cause = "times="
     raise ValueError(
         f"{cause} has no meaning under correlation={model!r}. Set correlation='time'. It "
@@ -102,9 +102,9 @@ def _check_no_dates(data, model_times, model, *, in_time):
     )
 
 
-def _order_assumption(data):
+def _order_assumption(fit_data):
     """Return the assumption about the order of records that have no dates."""
-    return _ROW_ORDER if data.X_val is None else _LATER_VALIDATION_SET
+    return _ROW_ORDER if fit_data.X_val is None else _LATER_VALIDATION_SET
 
 
 def _check_holdout_in_time(model):
@@ -117,30 +117,32 @@ def _check_holdout_in_time(model):
         )
 
 
-def _check_tail_can_be_held_out(meta_estimator, config, data, model_times):
+def _check_tail_can_be_held_out(meta_estimator, config, fit_data, model_times):
     """Raise ValueError unless the last records can be held out, or the validation set is last."""
     if is_splitter(config.test_size):
         raise ValueError(
             "correlation='time' cuts the last records itself: give holdout a fraction, or "
             f"X_val and y_val, got holdout={meta_estimator.holdout!r}."
         )
-    if model_times is None and data.X_val is not None:
-        check_validation_is_later(data.X, data.X_val)
+    if model_times is None and fit_data.X_val is not None:
+        check_validation_is_later(fit_data.X, fit_data.X_val)
 
 
-def _find_dates(data):
+def _find_dates(fit_data):
     """Return the dates that the model needs, the dates of the records, and the horizon in dates.
 
     Dates are numbers, for ``X`` followed by ``X_val``. They come from ``times`` or from the index.
     If the index has one row per date, in time order, the model needs no dates (None), and those of
     ``X`` alone are returned. Both are None if there are no dates.
     """
-    dates = data.times
-    tables = {"X": data.X} if data.X_val is None else {"X": data.X, "X_val": data.X_val}
+    dates = fit_data.times
+    tables = (
+        {"X": fit_data.X} if fit_data.X_val is None else {"X": fit_data.X, "X_val": fit_data.X_val}
+    )
     if dates is None:
         dates_by_table = {name: index_dates(table, name) for name, table in tables.items()}
         if any(table_dates is None for table_dates in dates_by_table.values()):
-            return None, None, horizon_in_dates(data.horizon, None)
+            return None, None, horizon_in_dates(fit_data.horizon, None)
         dates = np.concatenate(list(dates_by_table.values()))
         has_repeated_dates = any(
             len(np.unique(table_dates)) < len(table_dates)
@@ -149,9 +151,9 @@ def _find_dates(data):
         if not has_repeated_dates:
             for name, table in tables.items():
                 check_time_sorted(table, name)
-            return None, dates_by_table["X"], horizon_in_dates(data.horizon, dates)
+            return None, dates_by_table["X"], horizon_in_dates(fit_data.horizon, dates)
     _check_dates_of_tables(dates, tables)
-    return dates, dates, horizon_in_dates(data.horizon, dates)
+    return dates, dates, horizon_in_dates(fit_data.horizon, dates)
 
 
 def _check_dates_of_tables(dates, tables):

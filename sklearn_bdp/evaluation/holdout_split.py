@@ -89,14 +89,14 @@ class HoldoutSplit:
     node_matching: NodeMatching | None = field(default=None, repr=False)
 
     @classmethod
-    def from_data(cls, estimator, data, *, test_size, correlation, random_state) -> Self:
+    def from_data(cls, estimator, fit_data, *, test_size, correlation, random_state) -> Self:
         """Return a split of the data of ``fit``.
 
         Parameters
         ----------
         estimator : estimator
             Its tags state whether ``X`` holds pairwise distances.
-        data : FitData
+        fit_data : FitData
             Arguments of ``fit``, without a validation set.
         test_size : float or splitter
             Fraction of the records, or a splitter with one split.
@@ -105,23 +105,23 @@ class HoldoutSplit:
         random_state : None, int or numpy.random.RandomState
             Source of a random split.
         """
-        X, y = indexable(data.X, data.y)
-        if data.y_val is not None:
+        X, y = indexable(fit_data.X, fit_data.y)
+        if fit_data.y_val is not None:
             raise ValueError("y_val was given without X_val; give both or neither.")
         n = num_samples(X)
         if n < 2:
             raise ValueError(
                 f"X must hold at least 2 records, one for each side, got n_samples={n}."
             )
-        model = check_correlation(correlation, groups=data.groups)
+        model = check_correlation(correlation, groups=fit_data.groups)
         model.check_n(n)
         scheme = model.sampling_scheme(n)
-        _check_order_of_rows(model, scheme, X, data.groups, correlation)
+        _check_order_of_rows(model, scheme, X, fit_data.groups, correlation)
         stratified = False
         if is_splitter(test_size):
-            train, test = _only_split(test_size, X, y, data.groups)
+            train, test = _only_split(test_size, X, y, fit_data.groups)
             _check_split(model, scheme, train, test, split_argument=f"holdout={test_size!r}")
-            stratified = _depends_on_labels(test_size, X, y, data.groups)
+            stratified = _depends_on_labels(test_size, X, y, fit_data.groups)
         else:
             # Theory G10: never stratified or redrawn. Otherwise training labels would depend on
             # holdout labels.
@@ -146,7 +146,7 @@ class HoldoutSplit:
         )
 
     @classmethod
-    def from_validation_set(cls, data, correlation) -> Self:
+    def from_validation_set(cls, fit_data, correlation) -> Self:
         """Return the split in which the validation set of the user is the holdout.
 
         Groups and models with a number of records may describe the records of ``X`` followed by
@@ -154,17 +154,17 @@ class HoldoutSplit:
 
         Parameters
         ----------
-        data : FitData
+        fit_data : FitData
             Arguments of ``fit``, with a validation set.
         correlation : object
             Declared dependence, as for :func:`~sklearn_bdp.correlation.check_correlation`.
         """
-        X, y = indexable(data.X, data.y)
-        X_val, y_val = indexable(data.X_val, data.y_val)
+        X, y = indexable(fit_data.X, fit_data.y)
+        X_val, y_val = indexable(fit_data.X_val, fit_data.y_val)
         n = num_samples(X)
         n_validation = num_samples(X_val)
         _check_validation_set(y, y_val, n_validation)
-        groups = _groups_of_both(data, correlation, n, n_validation)
+        groups = _groups_of_both(fit_data, correlation, n, n_validation)
         model = check_correlation(correlation, groups=groups)
         scheme = model.sampling_scheme(model.n_records or n + n_validation)
         if scheme.in_time_order and model.n_records is None:
@@ -204,7 +204,7 @@ class HoldoutSplit:
         )
 
     @classmethod
-    def from_existing_holdout(cls, holdout, data, correlation, *, has_splitter) -> Self:
+    def from_existing_holdout(cls, holdout, fit_data, correlation, *, has_splitter) -> Self:
         """Return the split in which all data are training records beside a ReusableHoldout.
 
         ``correlation`` and groups describe the training records here. A chain that describes the
@@ -214,16 +214,16 @@ class HoldoutSplit:
         ----------
         holdout : ReusableHoldout
             The holdout that was passed to the search or selector.
-        data : FitData
+        fit_data : FitData
             Arguments of ``fit``.
         correlation : object
             Declared dependence of the training records, or None.
         has_splitter : bool
             Whether the folds of cross-validation come from a splitter of the user.
         """
-        n = num_samples(data.X)
+        n = num_samples(fit_data.X)
         model = holdout.dependence
-        train_model = _model_beside_holdout(model, data, correlation)
+        train_model = _model_beside_holdout(model, fit_data, correlation)
         scheme = model.sampling_scheme(holdout.n)
         # Training nodes of a network that is split by nodes are always divided at random.
         if train_model is None and not (scheme.is_conditional or has_splitter):
@@ -239,8 +239,8 @@ class HoldoutSplit:
         if node_matching is not None and node_matching.n_train != n:
             node_matching = None  # other training records
         return cls(
-            X=data.X,
-            y=data.y,
+            X=fit_data.X,
+            y=fit_data.y,
             X_holdout=holdout.X,
             y_holdout=holdout.y,
             model=model,
@@ -287,18 +287,18 @@ def _check_validation_set(y, y_val, n_validation):
         raise ValueError("X_val must hold at least one record, got 0.")
 
 
-def _model_beside_holdout(holdout_model, data, correlation):
+def _model_beside_holdout(holdout_model, fit_data, correlation):
     """Return the model of all data as training records beside a holdout, None if undeclared."""
-    if correlation is None and data.groups is not None and holdout_model.n_records is not None:
+    if correlation is None and fit_data.groups is not None and holdout_model.n_records is not None:
         correlation = "groups"
     if correlation is None:
         return holdout_model if holdout_model.n_records is None else None
-    train_model = check_correlation(correlation, groups=data.groups)
-    train_model.check_n(num_samples(data.X))
+    train_model = check_correlation(correlation, groups=fit_data.groups)
+    train_model.check_n(num_samples(fit_data.X))
     return train_model
 
 
-def split_for(meta_estimator, config, estimator, data):
+def split_for(meta_estimator, config, estimator, fit_data):
     """Return the :class:`HoldoutSplit` that the parameters of a meta-estimator describe.
 
     Parameters
@@ -309,49 +309,51 @@ def split_for(meta_estimator, config, estimator, data):
         Settings of a new holdout; None if ``holdout`` is a ReusableHoldout.
     estimator : estimator
         Estimator that is fitted on the training set.
-    data : FitData
+    fit_data : FitData
         Arguments of ``fit``.
     """
-    check_label_values(data.y)
-    _check_ambiguous_arguments(estimator, data)
-    coordinates = _check_coordinates(data)
-    train_correlation, order_correlation = _declared_correlations(meta_estimator, config, data)
+    check_label_values(fit_data.y)
+    _check_ambiguous_arguments(estimator, fit_data)
+    coordinates = _check_coordinates(fit_data)
+    train_correlation, order_correlation = _declared_correlations(meta_estimator, config, fit_data)
     splitters = getattr(meta_estimator, "cv", None), getattr(config, "test_size", None)
     hints = declaration_hints(
-        data.X, correlation=train_correlation, groups=data.groups, splitters=splitters
+        fit_data.X, correlation=train_correlation, groups=fit_data.groups, splitters=splitters
     )
     # Several sequences are in time order one by one. Their rows may alternate.
-    in_sequences = data.groups is not None and is_chain(order_correlation)
+    in_sequences = fit_data.groups is not None and is_chain(order_correlation)
     in_time = declares_time_order(order_correlation) and not in_sequences
     correlation = meta_estimator.correlation
     time_assumption = ""
-    if in_time or data.times is not None or data.has_horizon:
-        correlation, time_assumption = resolve_dates(meta_estimator, config, data, in_time=in_time)
+    if in_time or fit_data.times is not None or fit_data.has_horizon:
+        correlation, time_assumption = resolve_dates(
+            meta_estimator, config, fit_data, in_time=in_time
+        )
     seed = secrets.randbits(31)
     split_note = None
     random_state = meta_estimator.random_state
     if config is not None and config.ledger is not None and random_state is None:
-        split_note = _make_split_note(config, data, seed)
+        split_note = _make_split_note(config, fit_data, seed)
         seed = split_note["seed"]
         random_state = seed
     if config is None:
         has_splitter = hasattr(getattr(meta_estimator, "cv", None), "split")
         holdout_split = HoldoutSplit.from_existing_holdout(
-            meta_estimator.holdout, data, correlation, has_splitter=has_splitter
+            meta_estimator.holdout, fit_data, correlation, has_splitter=has_splitter
         )
-    elif data.X_val is not None:
-        holdout_split = HoldoutSplit.from_validation_set(data, correlation)
+    elif fit_data.X_val is not None:
+        holdout_split = HoldoutSplit.from_validation_set(fit_data, correlation)
     else:
         holdout_split = HoldoutSplit.from_data(
             estimator,
-            data,
+            fit_data,
             test_size=config.test_size,
             correlation=correlation,
             random_state=random_state,
         )
     digest = None
-    if holdout_split.train is not None and data.y is not None:
-        digest = targets_digest(data.X, data.y)
+    if holdout_split.train is not None and fit_data.y is not None:
+        digest = targets_digest(fit_data.X, fit_data.y)
     return replace(
         holdout_split,
         config=config,
@@ -360,8 +362,8 @@ def split_for(meta_estimator, config, estimator, data):
         split_note=split_note,
         assumption=". ".join(filter(None, (holdout_split.assumption, time_assumption))),
         targets_digest=digest,
-        training_data=_make_training_data(holdout_split, data.groups, estimator),
-        groups=_select_training_records(data.groups, holdout_split),
+        training_data=_make_training_data(holdout_split, fit_data.groups, estimator),
+        groups=_select_training_records(fit_data.groups, holdout_split),
         coordinates=_select_training_records(coordinates, holdout_split),
     )
 
@@ -373,32 +375,34 @@ def _select_training_records(values, holdout_split):
     return np.asarray(values)[holdout_split.train]
 
 
-def _check_ambiguous_arguments(estimator, data):
+def _check_ambiguous_arguments(estimator, fit_data):
     """Raise ValueError if an argument of ``fit`` may be meant for the estimator's own ``fit``."""
     alternatives = {"X_val": "holdout=ReusableHoldout(X_val, y_val)", "times": "the index of X"}
     for name, alternative in alternatives.items():
-        if getattr(data, name) is not None and has_fit_parameter(estimator, name):
+        if getattr(fit_data, name) is not None and has_fit_parameter(estimator, name):
             raise ValueError(
                 f"{name}= is ambiguous: {type(estimator).__name__}.fit has a parameter of this "
                 f"name, too. Pass it as {alternative} instead. Nothing was fitted."
             )
 
 
-def _check_coordinates(data):
+def _check_coordinates(fit_data):
     """Return the coordinates as an array of shape (n_samples, n_dimensions), or None."""
-    coordinates = data.coordinates
+    coordinates = fit_data.coordinates
     if coordinates is None:
         return None
     is_list = isinstance(coordinates, list | tuple)
     if is_list and all(isinstance(name, str) for name in coordinates):
-        missing_names = [name for name in coordinates if name not in getattr(data.X, "columns", ())]
+        missing_names = [
+            name for name in coordinates if name not in getattr(fit_data.X, "columns", ())
+        ]
         if missing_names:
             raise ValueError(f"coordinates must name columns of X, got {missing_names}.")
-        coordinates = data.X[list(coordinates)]
-    return check_array("coordinates", coordinates, shape=(num_samples(data.X), None))
+        coordinates = fit_data.X[list(coordinates)]
+    return check_array("coordinates", coordinates, shape=(num_samples(fit_data.X), None))
 
 
-def _declared_correlations(meta_estimator, config, data):
+def _declared_correlations(meta_estimator, config, fit_data):
     """Return the correlation of the training records, and the one that may declare a time order.
 
     They may differ if ``holdout`` is a ReusableHoldout, whose dependence is declared there.
@@ -409,18 +413,18 @@ def _declared_correlations(meta_estimator, config, data):
     holdout_model = meta_estimator.holdout.dependence
     if holdout_model.sampling_scheme(meta_estimator.holdout.n).has_independent_records:
         return None, holdout_model
-    if data.groups is not None and holdout_model.n_records is not None:
+    if fit_data.groups is not None and holdout_model.n_records is not None:
         return "groups", holdout_model
     return holdout_model, holdout_model
 
 
-def _make_split_note(config, data, seed):
+def _make_split_note(config, fit_data, seed):
     """Return the note on the split for a ledger, as ``{"data": digest, "seed": seed}``.
 
     If the ledger has a note on the same data, its seed is used. So the same script splits the same
     data in the same way, to resume after an interruption.
     """
-    digest = pickle_digest((data.values(), repr(config.test_size)))
+    digest = pickle_digest((fit_data.values(), repr(config.test_size)))
     notes = read_notes(config.ledger, SystemNote.SPLIT)
     recorded_seeds = {note["data"]: note["seed"] for note in notes}
     return {"data": digest, "seed": recorded_seeds.get(digest, seed)}
@@ -481,9 +485,9 @@ def _past_records(scheme, X, y, rows, holdout_rows):
     )
 
 
-def _groups_of_both(data, correlation, n, n_validation):
+def _groups_of_both(fit_data, correlation, n, n_validation):
     """Return the labels of both tables if the correlation needs them, otherwise those of ``X``."""
-    groups, groups_val = groups_by_table(n, n_validation, data.groups, data.groups_val)
+    groups, groups_val = groups_by_table(n, n_validation, fit_data.groups, fit_data.groups_val)
     correlations = correlation if isinstance(correlation, list | tuple) else [correlation]
     in_sequences = is_chain(correlation) and groups is not None
     has_name = any(isinstance(item, str) for item in correlations)  # "groups" or "time"

@@ -127,32 +127,32 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
         check_finite(X, allow_nan=tags.allow_nan)
         return X, y
 
-    def _split(self, estimator, data):
+    def _split(self, estimator, fit_data):
         """Return the :class:`HoldoutSplit` of checked :class:`FitData`.
 
         The columns of the holdout get the order of those of ``X``. With ``holdout=None`` all
         records are training records.
         """
         if self.holdout is None:
-            if data.X_val is not None or data.times is not None or data.has_horizon:
+            if fit_data.X_val is not None or fit_data.times is not None or fit_data.has_horizon:
                 raise ValueError("holdout=None takes no X_val, times= or horizon=.")
-            n = len(data.y)
-            model = check_correlation(self.correlation, groups=data.groups)
+            n = len(fit_data.y)
+            model = check_correlation(self.correlation, groups=fit_data.groups)
             model.check_n(n)
             return HoldoutSplit(
-                X=data.X,
-                y=data.y,
+                X=fit_data.X,
+                y=fit_data.y,
                 X_holdout=None,
                 y_holdout=None,
                 model=model,
                 train_model=model,
                 train=np.arange(n),
                 holdout=np.arange(0),
-                groups=data.groups,
+                groups=fit_data.groups,
             )
-        config = check_holdout_parameter(self, data.X_val)
-        holdout_split = split_for(self, config, estimator, data)
-        X_holdout = _align_columns(data.X, holdout_split.X_holdout)
+        config = check_holdout_parameter(self, fit_data.X_val)
+        holdout_split = split_for(self, config, estimator, fit_data)
+        X_holdout = _align_columns(fit_data.X, holdout_split.X_holdout)
         return replace(holdout_split, X_holdout=X_holdout)
 
     @staticmethod

@@ -289,8 +289,8 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         target = feature_groups.target(self.n_features_to_select) if len(feature_groups) else 0
         if sklearn.get_config()["enable_metadata_routing"]:
             params = dict(process_routing(self, "fit", **params).estimator.fit)
-        data = FitData(X, y, X_val, y_val, groups, times=times, horizon=horizon)
-        holdout_split = self._split(self.estimator, data)
+        fit_data = FitData(X, y, X_val, y_val, groups, times=times, horizon=horizon)
+        holdout_split = self._split(self.estimator, fit_data)
         setup = self._set_up(
             holdout_split, check_method_params(X, params, indices=holdout_split.train)
         )

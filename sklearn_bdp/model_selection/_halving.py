@@ -143,9 +143,9 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         self._set_resources(X, y, routed_params.splitter.split)
         return super()._fit_without_holdout(X, y, params)
 
-    def _set_up(self, finished_fits, config, data):
+    def _set_up(self, finished_fits, config, fit_data):
         """Split the data, and set the resources that follow from the training set."""
-        cross_validation = super()._set_up(finished_fits, config, data)
+        cross_validation = super()._set_up(finished_fits, config, fit_data)
         holdout_split = cross_validation.holdout_split
         self._set_resources(holdout_split.X, holdout_split.y, cross_validation.split_params)
         return cross_validation

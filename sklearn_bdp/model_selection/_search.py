@@ -367,9 +367,11 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         for name in scoring:
             if isinstance(name, str):
                 check_scoring(name)
-        data = FitData(X, y, X_val, y_val, groups, groups_val, times, horizon, params, coordinates)
+        fit_data = FitData(
+            X, y, X_val, y_val, groups, groups_val, times, horizon, params, coordinates
+        )
         with without_autologging(), progress_bar(self):
-            return self._fit_verified(data)
+            return self._fit_verified(fit_data)
 
     def _fit_params_without_holdout(self, holdout_arguments):
         """Return the passed arguments by name; raise if a search without holdout takes none such.
@@ -396,20 +398,20 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return super().fit(X, y, **params)
 
     @fit_context(prefer_skip_nested_validation=False)
-    def _fit_verified(self, data):
+    def _fit_verified(self, fit_data):
         """Cross-validate candidates on the training set, verify them and set the attributes.
 
-        ``data``: :class:`~sklearn_bdp.evaluation.fit_data.FitData`.
+        ``fit_data``: :class:`~sklearn_bdp.evaluation.fit_data.FitData`.
         """
-        config = self._check_options(data.X_val)
-        X, y = indexable(data.X, data.y)
+        config = self._check_options(fit_data.X_val)
+        X, y = indexable(fit_data.X, fit_data.y)
         check_records(self.estimator, X, y)
-        data = replace(data, X=X, y=y, params=check_method_params(X, data.params))
-        data = data.with_checked_groups(self)
-        self._has_fit_params = any(value is not None for value in data.params.values())
-        finished_fits = self._load_finished_fits(config, data)
+        fit_data = replace(fit_data, X=X, y=y, params=check_method_params(X, fit_data.params))
+        fit_data = fit_data.with_checked_groups(self)
+        self._has_fit_params = any(value is not None for value in fit_data.params.values())
+        finished_fits = self._load_finished_fits(config, fit_data)
         try:
-            cross_validation = self._set_up(finished_fits, config, data)
+            cross_validation = self._set_up(finished_fits, config, fit_data)
             self._sampling_seed = cross_validation.holdout_split.seed
             try:
                 if cross_validation.callback_context is None:
@@ -428,7 +430,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
             if finished_fits.holdout is not None:
                 # The signature is computed now: if ``fit`` changed attributes of its class or
                 # module, the same call has this signature again.
-                self._interrupted_fit = finished_fits, self._signature(data)
+                self._interrupted_fit = finished_fits, self._signature(fit_data)
             raise
         finally:
             vars(self).pop("_sampling_seed", None)
@@ -454,7 +456,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
                 clone(self.estimator).set_params(**clone(candidate, safe=False))
         return check_holdout_parameter(self, X_val)
 
-    def _signature(self, data):
+    def _signature(self, fit_data):
         """Return a digest of the parameters and data that fits depend on, None without a digest."""
         params = self.get_params(deep=False)
         for name in ("n_jobs", "pre_dispatch", "verbose"):
@@ -465,31 +467,31 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         # The ledger file does not change the fits.
         if isinstance(self.holdout, HoldoutConfig):
             params["holdout"] = self.holdout.set_params(ledger=None)
-        return object_digest((params, data_digest(*data.values())))
+        return object_digest((params, data_digest(*fit_data.values())))
 
-    def _load_finished_fits(self, config, data):
+    def _load_finished_fits(self, config, fit_data):
         """Return the FinishedFits of an interrupted run of the same search, or a new object."""
         finished_fits, stored_signature = vars(self).pop("_interrupted_fit", (None, None))
-        if stored_signature is not None and stored_signature == self._signature(data):
+        if stored_signature is not None and stored_signature == self._signature(fit_data):
             return finished_fits
         ledger = check_ledger(getattr(config, "ledger", None))
         file = None
         if isinstance(ledger, Path):
-            signature = self._signature(data)
+            signature = self._signature(fit_data)
             if signature is not None:
                 name = query_key("folds", __version__, sklearn.__version__, signature)[:16]
                 file = Path(f"{ledger}.{name}.folds")
         return FinishedFits(file=file)
 
-    def _set_up(self, finished_fits, config, data):
+    def _set_up(self, finished_fits, config, fit_data):
         """Split the data and open the holdout, after all checks.
 
         Returns the :class:`CrossValidation` of the training set, with the verifier of the holdout.
         """
         if finished_fits.holdout_split is None:
-            finished_fits.holdout_split = split_for(self, config, self.estimator, data)
+            finished_fits.holdout_split = split_for(self, config, self.estimator, fit_data)
         holdout_split = finished_fits.holdout_split
-        params = check_method_params(data.X, data.params, indices=holdout_split.train)
+        params = check_method_params(fit_data.X, fit_data.params, indices=holdout_split.train)
         metrics = SearchMetrics(self, holdout_split)
         check_same_schema(self.estimator, holdout_split)
         routed_params = self._route_params(params, holdout_split.groups)
