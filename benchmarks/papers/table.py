@@ -71,7 +71,7 @@ class Row:
 _PAPERS = "tests/benchmarks/test_papers.py::"
 _ZHAO = "tests/accounting/test_zhao.py::"
 _ROUTES = "tests/benchmarks/test_routes.py::"
-_COSTS = "tests/mechanisms/test_costs.py::"
+_COSTS = "tests/mechanisms/test_thresholdout_epsilon.py::"
 _LOOP = "tests/mechanisms/test_thresholdout.py::"
 
 

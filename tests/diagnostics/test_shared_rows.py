@@ -1,4 +1,4 @@
-"""Training records that are holdout records are refused in one word, which is charged."""
+"""Training records that are holdout records raise an error without details, which is charged."""
 
 import contextlib
 import warnings

@@ -1,4 +1,4 @@
-"""At least 10,000 calls with bad input: none is silently wrong, and refusals name the parameter."""
+"""At least 10,000 calls with bad input: none is silently wrong, and errors name the parameter."""
 
 import sys
 from collections import Counter

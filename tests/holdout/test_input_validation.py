@@ -1,4 +1,4 @@
-"""Input that numpy would make numbers of in silence is refused by name, and costs nothing."""
+"""Input that numpy would silently turn into numbers raises an error, before any charge."""
 
 import numpy as np
 import pytest

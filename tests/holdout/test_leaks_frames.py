@@ -1,4 +1,4 @@
-"""Whatever ends a search or a selection half-way, no frame of the traceback holds a raw score."""
+"""No frame of the traceback of an unfinished search or selection holds a raw score."""
 
 import gc
 import warnings

@@ -19,11 +19,11 @@ OWNERS = {
 }
 
 
-def last_name(expression):
-    """Return the last identifier of an expression such as ``search.holdout_.account``."""
-    if isinstance(expression, ast.Attribute):
-        return expression.attr
-    return getattr(expression, "id", None)
+def identifiers(expression):
+    """Return all identifiers of an expression such as ``search.holdout_.account``."""
+    nodes = list(ast.walk(expression))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
 def changed_by_call(call):
@@ -51,7 +51,7 @@ def changed(node):
 def writes_to_others(source):
     """Return the writes to attributes of a holdout or its parts other than by themselves."""
     owners = itertools.chain.from_iterable(map(changed, ast.walk(ast.parse(source))))
-    return [ast.unparse(owner) for owner in owners if last_name(owner) in OWNERS]
+    return [ast.unparse(owner) for owner in owners if identifiers(owner) & OWNERS]
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.stem)
@@ -64,6 +64,8 @@ def test_no_module_writes_an_attribute_of_a_holdout(path):
     [
         "holdout.past = 1",
         "search.holdout_.n += 1",
+        "holdout.account.settings.seed = 1",
+        "get_holdout().holdout.seed = 1",
         "del self.holdout.account.seed",
         "setattr(holdout, 'n', 1)",
         "vars(holdout.account).update(seed=1)",

@@ -1,4 +1,4 @@
-"""Two accounts of the same targets: said once, and certified."""
+"""Two accounts of the same targets give one warning and a line of the certificate."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""The recipe of the guide: an ordinary objective that asks the holdout."""
+"""The recipe of the guide: an ordinary objective that queries the holdout."""
 
 import re
 from pathlib import Path

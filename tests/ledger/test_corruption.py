@@ -1,4 +1,4 @@
-"""Flipped bytes in the file and in the journal a killed process left: refused or harmless."""
+"""Flipped bytes in the ledger file and in a stale journal raise an error or change nothing."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Whatever is passed: a documented error, or an answer; and an error costs nothing."""
+"""Any input gives an answer or a documented error, and an error is not charged."""
 
 import contextlib
 import math

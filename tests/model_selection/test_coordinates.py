@@ -1,4 +1,4 @@
-"""Maps: declared groups are tested by places, in any order of the rows; interpolation in time."""
+"""Maps: declared groups are tested by coordinates, in any row order; interpolation in time."""
 
 import itertools
 import warnings

@@ -1,4 +1,4 @@
-"""Relaxed candidates: those far behind the leader cost nothing, and say so."""
+"""Relaxed candidates: those far behind the leader are not charged, and are labeled."""
 
 import numpy as np
 import pytest

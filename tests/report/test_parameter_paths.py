@@ -1,4 +1,4 @@
-"""A parameter of a final report passes few files on its way."""
+"""A parameter of a final report appears in few files."""
 
 import sys
 from pathlib import Path
