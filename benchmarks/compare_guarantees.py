@@ -26,7 +26,7 @@ from sklearn_bdp.accounting.noise_calibration import (
     answer_margin,
     auto_scales,
     noise_margin,
-    noise_share,
+    round_noise_failure,
 )
 from sklearn_bdp.accounting.spending import (
     AlphaSpending,
@@ -85,14 +85,14 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
     """
     tail = ModelTail(Independent(), n)
     code = PredictiveCode()
-    scales = auto_scales(float(n), failure=noise_share(0.1 * beta, 0) / 2, beta=beta)
+    scales = auto_scales(float(n), failure=round_noise_failure(0.1 * beta, 0) / 2, beta=beta)
     released = 0.0
     rounds = 0
     every = n_queries // overfit
 
     @functools.cache
     def margins(n_above):
-        share = noise_share(0.1 * beta, n_above) / 2
+        share = round_noise_failure(0.1 * beta, n_above) / 2
         below = noise_margin(failure=share, threshold_scale=scales[0], query_scale=scales[1])
         return below, answer_margin(failure=share, answer_scale=scales[2])
 

@@ -73,7 +73,7 @@ class Covariance(PredictiveCode):
         own_variance = prior_variance - (cross_covariance * error_gain).sum(axis=1)
         own_variance = np.clip(own_variance, self.min_deviation**2 * prior_variance, prior_variance)
         explained_variance = ((cross_covariance + cross_offset) * gain).sum(axis=1)
-        variance = prior_variance + spending.OFFSET**2 - explained_variance
+        variance = prior_variance + spending.OFFSET_DEVIATION**2 - explained_variance
         center = np.clip(queried + gain @ differences, 0.0, self.ceiling)
         offset_deviation = np.sqrt(np.maximum(variance - own_variance, 1e-8))
         own_deviation = np.sqrt(own_variance / prior_variance * self.training_factor)
@@ -93,7 +93,7 @@ class Covariance(PredictiveCode):
 
 def _offset_covariance(cv_scores, other_cv_scores):
     squared_distances = (np.subtract.outer(cv_scores, other_cv_scores) / KERNEL_WIDTH) ** 2
-    return spending.OFFSET**2 * np.exp(-0.5 * squared_distances)
+    return spending.OFFSET_DEVIATION**2 * np.exp(-0.5 * squared_distances)
 
 
 class Spreads(Account):
@@ -123,11 +123,11 @@ class Kinds(PredictiveCode):
         super().__init__()
         self.kinds = []
 
-    def learn(self, cv_score, released_value, variance, *, instead=None):
+    def learn(self, cv_score, released_value, variance, *, replaced_pair=None):
         """Learn for the present kind."""
-        if instead is None:
+        if replaced_pair is None:
             self.kinds.append(self.kind)
-        return super().learn(cv_score, released_value, variance, instead=instead)
+        return super().learn(cv_score, released_value, variance, replaced_pair=replaced_pair)
 
     def predict(self, cv_scores):
         """Return predictions from the pairs of the current kind."""

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.accounting.noise_calibration import RELAXED_PART
+from sklearn_bdp.accounting.noise_calibration import RELAXED_FRACTION
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.intervals.concentration import ModelTail
 
@@ -142,7 +142,7 @@ def through_the_holdout(pool, seed):
             training,
             pool.scores[positions],
             n_train=pool.n_train,
-            relaxed_to=RELAXED_PART * (training.max() - training),  # as searches do
+            relaxed_to=RELAXED_FRACTION * (training.max() - training),  # as searches do
         )
         return result.values, result.lower, result.upper
 

@@ -27,12 +27,12 @@ from scipy.special import ndtr, ndtri
 
 from sklearn_bdp.accounting import spending
 from sklearn_bdp.accounting.noise_calibration import (
-    NOISE_PART,
-    RELAXED_PART,
+    NOISE_FAILURE_FRACTION,
+    RELAXED_FRACTION,
     answer_margin,
     auto_scales,
     noise_margin,
-    noise_share,
+    round_noise_failure,
 )
 from sklearn_bdp.accounting.spending import (
     AlphaSpending,
@@ -70,7 +70,7 @@ class Account:
 
     def __init__(
         self, n, choice, rng, *, beta=0.05, n_train=None, model=None, binary=True,
-        relaxed_part=RELAXED_PART,
+        relaxed_part=RELAXED_FRACTION,
     ):  # fmt: skip
         self.n = n
         self.choice = choice
@@ -78,9 +78,9 @@ class Account:
         self.model = model or Independent()
         self.tail = ModelTail(self.model, n, binary=binary)
         self.n_train = n_train or 3 * n
-        self.sampling = (1 - NOISE_PART) * beta
-        self.noise_failure = NOISE_PART * beta
-        share = noise_share(self.noise_failure, 0) / 2
+        self.sampling = (1 - NOISE_FAILURE_FRACTION) * beta
+        self.noise_failure = NOISE_FAILURE_FRACTION * beta
+        share = round_noise_failure(self.noise_failure, 0) / 2
         options = {} if choice.noise is None else {"fraction": choice.noise}
         self.scales = auto_scales(self.model.effective_n(n), failure=share, beta=beta, **options)
         names = ("threshold_scale", "query_scale", "answer_scale")
@@ -96,7 +96,7 @@ class Account:
 
     def margins(self, n_above):
         """Return the noise margins of a comparison and of an answer, after ``n_above`` answers."""
-        share = noise_share(self.noise_failure, n_above) / 2
+        share = round_noise_failure(self.noise_failure, n_above) / 2
         below = noise_margin(
             failure=share, threshold_scale=self.scales[0], query_scale=self.scales[1]
         )
@@ -336,10 +336,12 @@ def alternative(name, value):
         with mock.patch.dict(spending.SPENDING_POLICIES, other=policy):
             yield Choice(AlphaSpending("other"))
     elif name in ("offset", "bandwidth"):
-        with mock.patch.object(spending, name.upper(), value):
+        constant = "OFFSET_DEVIATION" if name == "offset" else "BANDWIDTH"
+        with mock.patch.object(spending, constant, value):
             yield Choice()
     elif name == "tails_prior":
-        prior = np.outer(np.outer(spending.SCALES_PRIOR, spending.DRIFTS_PRIOR), value)
+        prior_of_scales = np.outer(spending.SCORE_SCALES_PRIOR, spending.OFFSET_SCALES_PRIOR)
+        prior = np.outer(prior_of_scales, value)
         yield Choice(log_weights=np.log(prior.ravel()))
     else:
         yield Choice(**{name: value})

@@ -9,7 +9,7 @@ from sklearn_bdp.correlation.levels import posterior_bias
 from sklearn_bdp.planning.design import (
     Design,
     leakage_half_width,
-    log_shares,
+    log_fractions,
     minimize_logits,
     noise_scales,
 )
@@ -74,7 +74,7 @@ def _divided(task, level, half_width, bias, logits):
     scales = noise_scales(task, level, logits[:2])
     threshold_scale, query_scale, answer_scale = scales
     below_failure, answer_failure, sampling_failure, honesty_failure = (
-        math.log(task.beta) + log_share for log_share in log_shares(logits[2:])
+        math.log(task.beta) + log_share for log_share in log_fractions(logits[2:])
     )
 
     def comparison_margin(log_failure, n_comparisons):

@@ -23,7 +23,7 @@ from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import certify, plan_holdout
 from sklearn_bdp.planning.design import ROUTES as PACKAGE_ROUTES
 from sklearn_bdp.planning.design import Design, Task, search_n
-from sklearn_bdp.planning.models import continued, plain_model
+from sklearn_bdp.planning.models import continued, model_of_plan
 
 PRINTED_ROUTES = ("zhao2017", "dwork2017")
 COMPARISON_ROUTES = (*PRINTED_ROUTES, "posterior", "splitting", "floor")
@@ -76,7 +76,7 @@ def certify_by_route(
             beta=beta,
             c=c,
         )
-    model = plain_model(correlation)
+    model = model_of_plan(correlation)
     task = Task.checked(n, model, n_queries=n_queries, budget=budget, beta=beta, c=c)
     if route in PRINTED_ROUTES:
         return _printed_certificate(task, route, correlation)

@@ -28,32 +28,32 @@ class Certificate(RenderedResult):
     beta : float
         Failure probability of all answers together.
     route : str
-        Argument of the proof.
+        Argument of the proof: ``"transcript"`` (counting of transcripts, G2) or ``"bdp"``
+        (leakage, G1).
     dp_epsilon, bdp_epsilon : float
-        Level of ordinary and of Bayesian differential privacy of the whole transcript;
+        Level of ordinary and of Bayesian differential privacy of the whole transcript, in nats;
         ``inf`` without noise.
     n : int
         Number of holdout records.
     n_effective : float
         Effective sample size.
     sampling : float
-        Part of ``tau`` that is due to the holdout being a sample.
+        Component of ``tau`` for the difference between the holdout score and its expectation.
     noise : float
-        Part that is due to noise: the margin of a "below" answer, or of an "above" answer
-        without a threshold.
+        Component of ``tau`` for noise: the larger of the margins of "below" and "above" answers.
     threshold : float or None
-        Threshold T; ``None`` for a mechanism without a threshold.
+        Component of ``tau`` for the threshold T; ``None`` if the mechanism has no threshold.
     mechanism : object
-        Certified mechanism, ready to answer; ``None`` without a mechanism.
+        Certified mechanism, ready to answer; ``None`` if there is none.
     assumptions : tuple of str
         Assumptions of the guarantee.
     n_queries, budget : int or None
-        m and B; ``None``: no cap.
+        Largest number m of queries and B of answers from the holdout; ``None``: no limit.
     c : float or None
-        Queries whose training value is off by less than ``c * tau`` spend no budget (with
-        the same probability); ``None``: not guaranteed.
+        Queries whose training value differs from the expectation by less than ``c * tau`` spend no
+        budget (with the same probability); ``None``: not guaranteed.
     resolution : float
-        Grid step of released answers.
+        Width of the cells of released answers, 0 without cells.
     correlation : str
         Description of the dependence of records.
     advice : tuple of str
@@ -127,7 +127,7 @@ class Certificate(RenderedResult):
         return Card(title, lines, sections, good=not self.is_vacuous)
 
     def _details(self):
-        """Yield a label and a value for each detail."""
+        """Yield a label and a text for each detail."""
         yield "proved by", ROUTE_NAMES.get(self.route, self.route)
         yield "correlation", self.correlation or "independent records"
         if self.budget is not None:
@@ -147,7 +147,7 @@ class Certificate(RenderedResult):
 def vacuous_title(n: int, error: str, *, of_range: str = "") -> str:
     """Return the first line of a certificate whose error is 1/2 or more.
 
-    ``of_range``: "of the range " for scores outside [0, 1].
+    ``error``: the error as text. ``of_range``: "of the range " for scores outside [0, 1].
     """
     return (
         f"Vacuous: with {n:,} records the certified error is {error}. An error "
@@ -156,19 +156,22 @@ def vacuous_title(n: int, error: str, *, of_range: str = "") -> str:
 
 
 def holdout_text(n: int, n_effective: float, correlation: str) -> str:
-    """Return number, dependence and effective number of the holdout records."""
+    """Return the number, the dependence and the effective number of holdout records, as text.
+
+    ``correlation``: the description of their dependence.
+    """
     if correlation in ("", "independent records"):
         return f"{n:,} independent records"
     structure = ""
     if correlation.startswith(f"{n} records "):
         structure = f"{correlation.removeprefix(f'{n} records ')}, "
     n_decimals = 0 if n_effective >= 10.0 else 1
-    effective = f"{n_effective:,.{n_decimals}f}"
-    return f"{n:,} records {structure}worth about {effective} independent ones"
+    effective_number = f"{n_effective:,.{n_decimals}f}"
+    return f"{n:,} records {structure}worth about {effective_number} independent ones"
 
 
 def privacy_text(dp_epsilon: float, bdp_epsilon: float) -> str:
-    """Return the levels of ordinary and of Bayesian differential privacy."""
+    """Return the levels of ordinary and of Bayesian differential privacy as text."""
     if not math.isfinite(dp_epsilon):
         return "none: no finite level is claimed"
     return f"ε′ = {dp_epsilon:.4g} (DP), ε = {bdp_epsilon:.4g} (Bayesian DP)"

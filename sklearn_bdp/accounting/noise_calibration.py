@@ -1,9 +1,10 @@
-"""Error due to leakage and noise, and default thresholds, grids and noise scales.
+"""Error due to leakage and noise, and default thresholds, cell widths and noise scales.
 
 There is one function for each bound: generalization from leakage and transcripts (G1, G2), margins
 of noise (N1-N3), and Theorems 1 and 2 of Zhao 2017 as printed (theory G3). The other functions
-choose thresholds, grid and noise scales from public quantities. ``benchmarks/simulate_year.py``
-simulates a year of ten adaptive searches and prints widths for other values of the constants.
+choose thresholds, cell widths and noise scales from public quantities.
+``benchmarks/simulate_year.py`` simulates a year of ten adaptive searches and prints widths for
+other values of the constants.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _NOISES = ("laplace", "gaussian")
 
 
 def _laplace_tail(u, ratio):
-    """Return ln P[N + ratio N' > u] and its slope, for Laplace noises of scale 1, ``ratio`` <= 1.
+    """Return ln P[N + ratio N' > u] and its derivative by ``u``.
 
-    The log probability is concave in ``u``. For nearly equal scales it is an upper bound, tight to
-    1e-6.
+    N and N' are independent Laplace variates of scale 1, and ``ratio`` is at most 1. The log
+    probability is concave in ``u``. For nearly equal scales it is an upper bound, tight to 1e-6.
     """
     if 1.0 - ratio < 1e-6:
         return math.log((2.0 + u) / 4.0) - u, 1.0 / (2.0 + u) - 1.0
@@ -61,7 +62,7 @@ def noise_margin(
     Parameters
     ----------
     failure : float
-        Probability that may be spent, in (0, 1).
+        Probability that the margin is exceeded, in (0, 1).
     threshold_scale, query_scale : float
         Laplace scales, or standard deviations for Gaussian noise. 0 means none.
     noise : {"laplace", "gaussian"}
@@ -70,7 +71,7 @@ def noise_margin(
     Returns
     -------
     float
-        Margin of a "below" answer, in score units.
+        Error of a "below" answer that noise exceeds at most with this probability, in score units.
 
     Examples
     --------
@@ -100,9 +101,11 @@ def noise_margin(
         u -= excess / slope
         if abs(excess) < 1e-12 * u * -slope:
             break
-    for guard in (1e-12, 1e-9, 1e-6):
-        if _laplace_tail(u * (1.0 + guard), ratio)[0] <= log_failure:
-            return larger_scale * u * (1.0 + guard)
+    for relative_excess in (1e-12, 1e-9, 1e-6):
+        safe_u = u * (1.0 + relative_excess)
+        log_tail, _ = _laplace_tail(safe_u, ratio)
+        if log_tail <= log_failure:
+            return larger_scale * u * (1.0 + relative_excess)
     return larger_scale * initial
 
 
@@ -114,7 +117,7 @@ def answer_margin(
     Parameters
     ----------
     failure : float
-        Probability that may be spent, in (0, 1).
+        Probability that the margin is exceeded, in (0, 1).
     answer_scale : float
         Laplace scale, or standard deviation for Gaussian noise. 0 means none.
     noise : {"laplace", "gaussian"}
@@ -123,7 +126,8 @@ def answer_margin(
     Returns
     -------
     float
-        Margin of an "above" answer, rounding not included, in score units.
+        Error of an "above" answer, without rounding, that noise exceeds at most with this
+        probability, in score units.
 
     Examples
     --------
@@ -141,11 +145,11 @@ def answer_margin(
     return -scale * math.log(failure)
 
 
-def noise_share(failure: float, n_above: FloatOrArray) -> Any:
-    r"""Return the failure probability of the round after ``n_above`` others (theory N3).
+def round_noise_failure(failure: float, n_above: FloatOrArray) -> Any:
+    r"""Return the failure probability of noise in the round after ``n_above`` others (theory N3).
 
-    The probabilities ``failure / ((b+1)(b+2))`` of all rounds ``b = 0, 1, ...`` sum to ``failure``,
-    so that no budget has to be declared.
+    A round ends with an "above" answer. The probabilities ``failure / ((b+1)(b+2))`` of all rounds
+    ``b = 0, 1, ...`` sum to ``failure``, so that no budget has to be declared.
 
     Parameters
     ----------
@@ -161,8 +165,8 @@ def noise_share(failure: float, n_above: FloatOrArray) -> Any:
 
     Examples
     --------
-    >>> from sklearn_bdp.accounting.noise_calibration import noise_share
-    >>> [noise_share(0.012, rounds) for rounds in (0, 1, 2)]
+    >>> from sklearn_bdp.accounting.noise_calibration import round_noise_failure
+    >>> [round_noise_failure(0.012, rounds) for rounds in (0, 1, 2)]
     [0.006, 0.002, 0.001]
     """
     failure = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
@@ -181,8 +185,8 @@ def sampling_half_width(
     queries fixed in advance. The half-width is in score units and may exceed 1.
     """
     # √L = √K + √ln(1/failure), then p_0(α) · n_queries = e^{−L}.
-    level = math.sqrt(information) + math.sqrt(-log_failure)
-    return math.sqrt((level**2 + math.log(2.0 * n_queries)) / (2.0 * n_effective))
+    sqrt_l = math.sqrt(information) + math.sqrt(-log_failure)
+    return math.sqrt((sqrt_l**2 + math.log(2.0 * n_queries)) / (2.0 * n_effective))
 
 
 def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
@@ -190,7 +194,8 @@ def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
 
     .. math:: N = \sum_{b<B} V^b \binom{m}{b+1}
 
-    for :math:`m` queries, a budget of :math:`B` "above" answers and :math:`V` values of each.
+    for :math:`m` queries, a budget of :math:`B` "above" answers and ``n_values`` = :math:`V` values
+    that each of these can have.
     Cf. the description-length argument of Dwork et al. 2015, Section 3.
     """
     m = check_integer("n_queries", n_queries, low=1)
@@ -203,10 +208,11 @@ def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
         return float(logsumexp(log_terms))
     # Many rounds: the sum is at most n_rounds times the largest term. It is the last one whose
     # ratio to the one before, V (m−b)/(b+1), is at least 1. The ratio falls with b.
-    largest = min(n_rounds - 1, max(0, math.ceil((n_values * (m - 1.0) - 2.0) / (n_values + 1.0))))
-    log_binomial = gammaln(m + 1.0) - gammaln(largest + 2.0) - gammaln(m - largest + 0.0)
+    last_rising = max(0, math.ceil((n_values * (m - 1.0) - 2.0) / (n_values + 1.0)))
+    b = min(n_rounds - 1, last_rising)  # of the largest term
+    log_binomial = gammaln(m + 1.0) - gammaln(b + 2.0) - gammaln(m - b + 0.0)
     rounding_error = 1e-9 * m  # of gammaln
-    return largest * log_n_values + log_binomial + rounding_error + math.log(n_rounds)
+    return b * log_n_values + log_binomial + rounding_error + math.log(n_rounds)
 
 
 def log_binomials(m: int, count: int) -> Array:
@@ -231,7 +237,7 @@ def zhao_premise(
     n: int | None = None,
     method: Bound = "quilt",
 ) -> float:
-    r"""Return the records that Theorem 1 of Zhao 2017 needs: (8), or (7) by ``"blanket"``.
+    r"""Return the number of records that Theorem 1 of Zhao 2017 requires, by (8) or (7).
 
     .. math:: n_\# = \max\Big\{\frac{9\ln(4/\beta)}{\tau^2},\; \max_i\min_Q
        \frac{9B(|N_i|+1)}{4\sigma(\tau/3 - 4b_i)}\Big\}, \qquad
@@ -239,16 +245,16 @@ def zhao_premise(
        \frac{9B}{4\sigma(\tau/3 - 4a_i)}\Big\}
 
     The second terms are :math:`9B/(4\sigma\varepsilon')` with the DP level :math:`\varepsilon'`
-    that Lemma 2 (Lemma 3) gives for the BDP level :math:`\tau/3`. Denominators must be positive.
-    The theorem concludes ``|q(X) - q(P)| < tau``. It is false as stated: the premise may be true
-    although ``q(X)`` does not concentrate (see the errata).
+    that Lemma 2 (Lemma 3) gives for the Bayesian DP level :math:`\tau/3`. Denominators must be
+    positive. The theorem concludes ``|q(X) - q(P)| < tau``. It is false as stated: the premise may
+    be true although ``q(X)`` does not concentrate (see the errata).
 
     Parameters
     ----------
     tau : float
-        Tolerance.
+        Tolerance, in score units.
     budget : int
-        B.
+        Number B of answers from the holdout.
     sigma : float
         σ of Algorithm 1 (noises σ, 2σ, 4σ).
     beta : float
@@ -265,7 +271,8 @@ def zhao_premise(
     Returns
     -------
     float
-        Lower bound of ``n`` in the premise, not rounded; ``inf`` if no positive level suffices.
+        Smallest ``n`` that fulfills the premise, not rounded; ``inf`` if no positive DP level
+        suffices.
 
     Raises
     ------
@@ -291,10 +298,12 @@ def zhao_premise(
         n = model.n_records
     if n is None:
         n = 10**9  # the lemmas do not depend on n beyond n >= 2d
-    level = float(model.dp_epsilon(tau / 3.0, n, method=method))
-    if level == 0.0:
+    dp_epsilon = float(model.dp_epsilon(tau / 3.0, n, method=method))
+    if dp_epsilon == 0.0:
         return math.inf
-    return max(9.0 * math.log(4.0 / beta) / tau**2, 9.0 * budget / (4.0 * sigma * level))
+    n_for_sampling = 9.0 * math.log(4.0 / beta) / tau**2
+    n_for_privacy = 9.0 * budget / (4.0 * sigma * dp_epsilon)
+    return max(n_for_sampling, n_for_privacy)
 
 
 def zhao_required_n(
@@ -308,7 +317,7 @@ def zhao_required_n(
     n: int | None = None,
     method: Bound = "quilt",
 ) -> float:
-    r"""Return the records that Theorem 2 of Zhao 2017 needs.
+    r"""Return the number of records that Theorem 2 of Zhao 2017 requires.
 
     .. math:: n_\#\Big(B,\; \frac{(1-c)\tau}{12\ln(4m/\beta)},\; \frac{(1-c)\tau}{4},\;
        \frac{\beta}{2m}\Big)
@@ -321,20 +330,21 @@ def zhao_required_n(
     tau : float
         Wanted error, in (0, 1].
     n_queries : int
-        Queries m.
+        Number m of queries.
     budget : int
-        Answers from the holdout, B.
+        Number B of answers from the holdout.
     beta : float
         Failure probability over all answers together.
     c : float
-        Budget honesty, any number in (0, 1).
+        Budget honesty: queries whose training value differs by less than ``c * tau`` spend no
+        budget. Any number in (0, 1).
     model, n, method : object
         As for :func:`zhao_premise`.
 
     Returns
     -------
     float
-        :math:`n_\#`, not rounded; ``inf`` when no positive level suffices.
+        :math:`n_\#`, not rounded; ``inf`` if no positive DP level suffices.
 
     Raises
     ------
@@ -370,12 +380,12 @@ def zhao_required_n(
 
 
 def zhao_accuracy(n, *, n_queries, budget, beta, model, c=0.5, threshold=None):
-    r"""Return the smallest τ that Theorem 2 promises with ``n`` records, and its c.
+    r"""Return the smallest τ that Theorem 2 of Zhao 2017 guarantees with ``n`` records, and its c.
 
     :math:`n_\#` depends on :math:`u = (1-c)\tau` only. For a given threshold :math:`T =
     (1+c)\tau/2` the largest c with :math:`n_\# \le n` gives the smallest τ: :math:`c =
-    (2T-u)/(2T+u)` at the smallest u. Without a threshold any c in (0, 1) applies. τ is infinite if
-    the theorem promises no τ up to 1.
+    (2T-u)/(2T+u)` at the smallest u. Without a threshold, ``c`` is used. τ is infinite if the
+    theorem guarantees no τ up to 1.
 
     Examples
     --------
@@ -416,15 +426,15 @@ def smallest_accuracy(required_n: Callable[..., Any], n: int) -> float:
     ``required_n(tau)`` falls at least like :math:`\tau^{-2}`. The premise is true at the returned
     τ. It is ``inf`` if no τ up to 1 suffices.
     """
-    smallest_n = required_n(1.0)
-    if not smallest_n <= n:
+    n_for_tau_1 = required_n(1.0)
+    if not n_for_tau_1 <= n:
         return math.inf
 
     def excess(log_tau):
         return math.log(required_n(math.exp(log_tau)) / n)
 
     # The required number falls at least like τ^{−2}: the root is between √(n(1)/n) and 1.
-    log_lower = 0.5 * math.log(smallest_n / n) - 1e-9
+    log_lower = 0.5 * math.log(n_for_tau_1 / n) - 1e-9
     if excess(log_lower) <= 0.0:
         return math.exp(log_lower)
     return math.exp(crossing(excess, 0.0, log_lower))
@@ -432,26 +442,26 @@ def smallest_accuracy(required_n: Callable[..., Any], n: int) -> float:
 
 # -- Defaults that depend on public quantities -----------------------------------------------------
 
-# Rate at which correct predictions may exceed their thresholds by chance, per query.
+# Expected fraction of queries whose correct predictions exceed their thresholds by chance.
 FALSE_ALARM_RATE = 0.0006
-# Part of a batch's rate that goes to its leading predictions, halved from rank to rank.
-LEADER_PART = 0.7
+# Fraction of a batch's false alarms that leading predictions get, halved from rank to rank.
+LEADER_FRACTION = 0.7
 # Cell width as a fraction of the half-width of one fixed query.
 RESOLUTION_FRACTION = 0.5
 # Noise margin of the first round as a fraction of the same half-width.
 NOISE_FRACTION = 0.015
-# Noise of a final report as a part of that of other answers, if no lifetime level is declared: its
-# margin is then a few hundredths of its half-width.
-FINAL_NOISE = 0.3
-# Part of a holdout's failure probability that is spent on noise. A tenth costs sampling 0.1 nats
-# (1% of width) and allows a third more noise than a hundredth.
-NOISE_PART = 0.1
-# A candidate behind the leader is relaxed unless its error exceeds this part of the distance: its
-# answer would cost information and would hardly change the choice. With half the distance, trailing
-# candidates cost ten nats in two of five years of `benchmarks/real_searches.py`.
-RELAXED_PART = 0.7
-MAX_SCALE = 1000.0  # far beyond the range of scores in [0, 1]
-ZHAO_C = 0.5  # Zhao 2017, Theorem 2: T = (1+c)τ/2
+# Noise scales of a final report as a fraction of those of other answers, if no lifetime level of
+# privacy is declared: its margin is then a few hundredths of its half-width.
+FINAL_NOISE_FRACTION = 0.3
+# Fraction of a holdout's failure probability that is spent on noise. A tenth costs sampling 0.1
+# nats (1% of width) and allows a third more noise than a hundredth.
+NOISE_FAILURE_FRACTION = 0.1
+# A candidate behind the leader is relaxed unless its error exceeds this fraction of the distance:
+# its answer would cost information and would hardly change the choice. With half the distance,
+# trailing candidates cost ten nats in two of five years of `benchmarks/real_searches.py`.
+RELAXED_FRACTION = 0.7
+MAX_SCALE = 1000.0  # largest noise scale, far beyond the range of scores in [0, 1]
+ZHAO_C = 0.5  # c of Zhao 2017, Theorem 2: T = (1+c)τ/2
 
 
 def auto_threshold(prediction, n_effective, n_train):
@@ -462,13 +472,12 @@ def auto_threshold(prediction, n_effective, n_train):
     with the normal quantile :math:`z` and the prediction :math:`\tilde v`, shrunken slightly
     towards 1/2 so that a prediction of exactly 1 allows one error. The probabilities :math:`p_j`
     of the ``m`` predictions passed together (a batch, or its unanswered queries) sum to
-    ``m * FALSE_ALARM_RATE``.
-    A part of them goes to the leading predictions, which thereby get the narrowest intervals: these
-    candidates may be selected.
+    ``m * FALSE_ALARM_RATE``. Leading predictions get most of it and thereby the narrowest
+    intervals, because these candidates may be selected.
 
     Theory G4 and G5: a threshold may depend on public quantities. ``n_effective`` is that of the
     holdout, ``n_train`` the number of records behind each prediction. ``FALSE_ALARM_RATE`` (per
-    query) and ``LEADER_PART`` were chosen by simulation.
+    query) and ``LEADER_FRACTION`` were chosen by simulation.
     """
     predictions = np.clip(check_array("prediction", prediction), 0.0, 1.0)
     n_effective = check_real("n_effective", n_effective, low=0.0, closed="neither")
@@ -478,17 +487,18 @@ def auto_threshold(prediction, n_effective, n_train):
     m = predictions.size
     rank = np.empty(m)
     rank[np.argsort(-predictions, axis=None, kind="stable")] = np.arange(m)
-    shares = (1.0 - LEADER_PART) / m + LEADER_PART * 0.5 ** (rank + 1.0)
-    false_alarms = np.minimum(FALSE_ALARM_RATE * m * shares, 0.1).reshape(predictions.shape)
+    fractions = (1.0 - LEADER_FRACTION) / m + LEADER_FRACTION * 0.5 ** (rank + 1.0)
+    false_alarm_probabilities = np.minimum(FALSE_ALARM_RATE * m * fractions, 0.1)
+    false_alarm_probabilities = false_alarm_probabilities.reshape(predictions.shape)
     shrunken = (predictions * n_effective + 1.0) / (n_effective + 2.0)
     variances = shrunken * (1.0 - shrunken) * (1.0 / n_effective + 1.0 / n_train)
-    return -ndtri(false_alarms / 2.0) * np.sqrt(variances)
+    return -ndtri(false_alarm_probabilities / 2.0) * np.sqrt(variances)
 
 
 def auto_resolution(n_effective: float, *, beta: float = 0.05) -> float:
-    """Return the grid step of released answers: half of the half-width of one fixed query.
+    """Return the width of the cells of released answers: half of the half-width of one fixed query.
 
-    Theory G2: a step of η adds a rounding error of η/2 and costs ``ln(1/η)`` nats per released
+    Theory G2: a width of η adds a rounding error of η/2 and costs ``ln(1/η)`` nats per released
     value. The fraction was chosen by simulation.
     """
     return min(1.0, RESOLUTION_FRACTION * _reference_half_width(n_effective, beta))
@@ -497,9 +507,11 @@ def auto_resolution(n_effective: float, *, beta: float = 0.05) -> float:
 def auto_scales(n_effective, *, failure, beta=0.05, fraction=NOISE_FRACTION):
     """Return noise scales of threshold, query and answer that widen intervals by at most a tenth.
 
-    ``failure`` is the failure probability of one half (threshold or answer) of the first round.
-    ``fraction`` is the ratio of the noise margin to the half-width of one fixed query. Theory N1;
-    Lyu, Su and Li 2017 (query noise twice the threshold noise).
+    ``n_effective`` is the effective number of holdout records, ``beta`` the failure probability of
+    all intervals together. ``failure`` is the failure probability of the first round's comparison
+    with the threshold, and that of its answer. ``fraction`` is the ratio of the noise margin to the
+    half-width of one fixed query. Theory N1; Lyu, Su and Li 2017 (query noise twice the threshold
+    noise).
     """
     margin = fraction * _reference_half_width(n_effective, beta)
     failure = check_probability("failure", failure)
@@ -517,29 +529,32 @@ def _reference_half_width(n_effective, beta):
 
 
 def epsilon_scales(epsilon, *, budget, model, n, failure):
-    """Return Laplace scales that meet a BDP level over the whole life of the holdout.
+    """Return Laplace scales that meet a Bayesian DP level over the whole life of the holdout.
 
-    The threshold noise is kept. ``failure`` is the failure probability of one margin. A
-    ``ValueError`` is raised if no positive DP level suffices.
+    They are those of threshold, query and answer. ``epsilon`` is the Bayesian DP level in nats,
+    ``budget`` the largest number of answers from the holdout, and ``model`` the dependence of the
+    ``n`` records. The threshold noise is drawn once. ``failure`` is the failure probability of one
+    margin. Raises ValueError if no positive DP level suffices.
     """
-    level = float(model.dp_epsilon(epsilon, n))
-    if not level > 0:
+    dp_epsilon = float(model.dp_epsilon(epsilon, n))
+    if not dp_epsilon > 0:
         raise ValueError(
             f"no positive DP level makes the answers {epsilon:g}-BDP under this correlation "
             f"({model.describe()}): ask for a larger epsilon, or use epsilon='auto'."
         )
     # The mechanism's grid adds 2^-44 (or a little more, with its scales) to the sensitivity.
-    level /= 1.0 + n * 2.0**-40
-    # Theory T1, threshold kept: ε′ = Δ(1/σT + 2B/σq + B/σa). The answers get a share of the level.
-    # The query noise gets (2B)^{2/3} times the share of the threshold (Lyu, Su, Li 2017, Section
+    dp_epsilon /= 1.0 + n * 2.0**-40
+    # Theory T1, one threshold: ε′ = Δ(1/σT + 2B/σq + B/σa). The answers get a fraction of ε′. The
+    # query noise gets (2B)^{2/3} times as much as the threshold noise (Lyu, Su, Li 2017, Section
     # 4.2).
     ratio = (2.0 * budget) ** (2.0 / 3.0)
 
-    def scales_at(answer_share):
-        comparison_level = (1.0 - answer_share) * level * n
-        threshold_scale = (1.0 + ratio) / comparison_level
-        query_scale = 2.0 * budget * (1.0 + ratio) / (comparison_level * ratio)
-        return threshold_scale, query_scale, budget / (answer_share * level * n)
+    def scales_at(answer_fraction):
+        """Return the scales of threshold, query and answer if answers get a fraction of ε′."""
+        comparison_epsilon = (1.0 - answer_fraction) * dp_epsilon * n
+        threshold_scale = (1.0 + ratio) / comparison_epsilon
+        query_scale = 2.0 * budget * (1.0 + ratio) / (comparison_epsilon * ratio)
+        return threshold_scale, query_scale, budget / (answer_fraction * dp_epsilon * n)
 
     def max_margin(scales):
         threshold_scale, query_scale, answer_scale = scales
@@ -558,11 +573,12 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
 
 
 def zhao_scales(n, *, model, n_queries, budget, beta, threshold=None):
-    r"""Return three scales, threshold and :math:`\tau` of Zhao 2017, Theorem 2, as printed.
+    r"""Return the noise scales, threshold and :math:`\tau` of Zhao 2017, Theorem 2, as printed.
 
-    Theorem 2 is valid for any c in (0, 1). With a given threshold :math:`T = (1+c)\tau/2`, c is the
-    largest one whose :math:`n_\#` is at most ``n``, which gives the smallest :math:`\tau`. With
-    ``None``, c is 1/2 and :math:`\tau` the smallest one. If there are too few records, c is 1/2 and
+    Arguments are those of :func:`zhao_accuracy`. Theorem 2 is valid for any c in (0, 1). With a
+    given threshold :math:`T = (1+c)\tau/2`, c is the largest one whose :math:`n_\#` is at most
+    ``n``, which gives the smallest :math:`\tau`. With ``None``, c is 1/2 and :math:`\tau` the
+    smallest one. If there are too few records, c is 1/2 and
     :math:`\tau = 2T/(1+c)`, or 1.
     """
     tau, c = zhao_accuracy(

@@ -1,7 +1,8 @@
 """Code lengths of answers, and spending of failure probability (theory G2′, G7, G14, G16).
 
-Code lengths obey Kraft's inequality, so they are the weights of a union bound over all queries that
-the analyst could have made (theory G2′). The next holdout score is predicted from the
+A code length, in nats, is the negative log of a weight. Code lengths obey Kraft's inequality: the
+weights of all queries that the analyst could have made sum to at most 1, so they are weights of a
+union bound (theory G2′). The next holdout score is predicted from the
 cross-validated score and from earlier releases. A mixture of distributions over scales and tails
 around that prediction assigns a code length to each cell that may be released. Functions of this
 module read no data: they depend on cross-validated scores and on released cells only.
@@ -27,28 +28,29 @@ from sklearn_bdp.utils.validation import (
     check_real,
 )
 
-# Prior counts of complaints and checks (theory G21): 20 checks without a finding cost 0.18 nats in
-# all, a first complaint about 3 and the log of the number of findings. A larger prior count of
-# complaints makes checks without a finding more expensive.
+# Prior counts of complaints and checks of the holdout (theory G21): 20 checks without a complaint
+# cost 0.18 nats in all, a first complaint about 3 and the log of the number of findings. A larger
+# prior count of complaints makes checks without a complaint more expensive.
 _PRIOR_COMPLAINTS = 0.05
 _PRIOR_CHECKS = 1.05
-#: What can be seen of a report that does not finish: an interrupt, an error, a process that died.
-_UNFINISHED_ENDS = 3
+#: Number of ways in which a report may not finish: an interrupt, an error, a process that died.
+_N_UNFINISHED_ENDS = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpendingPolicy:
     """Rule of spending failure probability. All weights sum to at most 1 for any numbers."""
 
-    #: a of the weights of batches. A larger one takes from the first batch and gives to later ones:
-    #: with 3 the first pays ln 4 and the tenth ln 52, with 1 they pay ln 2 and ln 110.
+    #: a of the weights of batches. A larger one makes the first batch more expensive and later ones
+    #: cheaper: with 3 the first pays ln 4 and the tenth ln 52 nats, with 1 they pay ln 2 and ln
+    #: 110.
     batch_offset: float
-    #: Part of the failure probability that only a final report may use (theory G17, amended).
+    #: Fraction of the failure probability that only a final report may use (theory G17, amended).
     reserve: float
     #: Whether interim queries are as coarse as wanted widths allow (``FinalWidthPolicy`` of
     #: :mod:`sklearn_bdp.release.graded_release`).
     coarse: bool
-    #: Text of the certificate.
+    #: Description in certificates.
     description: str
 
 
@@ -96,11 +98,11 @@ class AlphaSpending:
 
     @property
     def policy(self) -> SpendingPolicy:
-        """Rule with the name of this spending."""
+        """Policy of this name."""
         return SPENDING_POLICIES[self.name]
 
     def batch_weight(self, t: int) -> float:
-        """Return the weight of batch ``t = 1, 2, ...``; see :func:`code_length`."""
+        """Return the weight of batch ``t = 1, 2, ...``, at most 1; see :func:`code_length`."""
         a = self._batch_offset
         return (1.0 - self.policy.reserve) * a / ((t + a - 1.0) * (t + a))
 
@@ -112,7 +114,7 @@ class AlphaSpending:
         """
         a = self._batch_offset
         reserve = self.policy.reserve
-        # The weights of batches telescope: those after T sum to a / (T + a).
+        # The weights of batches telescope: those after batch T sum to (1 - reserve) a / (T + a).
         return reserve + (1.0 - reserve) * a / (n_batches + a)
 
     @property
@@ -123,15 +125,15 @@ class AlphaSpending:
 def code_length(
     *, released: float, batch_index: int, spending: AlphaSpending = AlphaSpending()
 ) -> float:
-    r"""Return each query's code length in the next batch, in nats, before its rank's is added.
+    r"""Return the code length that all queries of the next batch share, in nats.
 
     .. math:: \ell = -\ln P(\text{everything released before}) + \ln\omega_t^{-1},
        \quad \omega_t = (1 - \rho) \frac{a}{(t+a-1)(t+a)},
 
-    for batch :math:`t = 1, 2, \dots`, with :math:`a = 1` (``"even"``: 3) and the part :math:`\rho`
-    that ``spending`` reserves for the final report. With the code lengths of ranks in the batch
-    (:func:`rank_code_lengths`), the weights :math:`e^{-\ell}` of all possible queries sum to at
-    most 1.
+    for batch :math:`t = 1, 2, \dots`, with :math:`a = 1` (``"even"``: 3) and the fraction
+    :math:`\rho` that ``spending`` reserves for the final report. The code length of each query's
+    rank in the batch (:func:`rank_code_lengths`) is added. The weights :math:`e^{-\ell}` of all
+    possible queries then sum to at most 1.
 
     Parameters
     ----------
@@ -145,8 +147,8 @@ def code_length(
     Returns
     -------
     float
-        Code length. ``holdout.next_code_length`` is that of its next batch, and
-        ``holdout.information_spent`` its part ``released``.
+        Code length. ``holdout.next_code_length`` is that of the next batch of a holdout, and
+        ``holdout.information_spent`` its ``released``.
 
     References
     ----------
@@ -159,19 +161,19 @@ def code_length(
     [3.0, 4.09, 11.52]
     """
     released_nats = check_real("released", released, low=0.0)
-    return released_nats - math.log(
-        spending.batch_weight(check_integer("batch_index", batch_index, low=1))
-    )
+    batch_index = check_integer("batch_index", batch_index, low=1)
+    return released_nats - math.log(spending.batch_weight(batch_index))
 
 
 def outcome_code_length(
     *, n_checks: int, n_complaints: int, complaint: bool, n_findings: int
 ) -> float:
-    r"""Return the code length of the outcome of one holdout check, in nats (G21).
+    r"""Return the code length of the outcome of one holdout check, in nats (theory G21).
 
-    After ``j`` complaints in ``i`` checks the next one complains with
-    :math:`p = (j + .05)/(i + 1.05)` and names one of ``W`` findings: :math:`-\ln p + \ln W`, or
-    :math:`-\ln(1 - p)` without a complaint.
+    After ``n_complaints`` = ``j`` complaints in ``n_checks`` = ``i`` earlier checks, the predicted
+    probability of a complaint is :math:`p = (j + .05)/(i + 1.05)`. A complaint names one of
+    ``n_findings`` = ``W`` findings. The code length is :math:`-\ln p + \ln W` with a complaint and
+    :math:`-\ln(1 - p)` without.
     """
     probability = (n_complaints + _PRIOR_COMPLAINTS) / (n_checks + _PRIOR_CHECKS)
     if complaint:
@@ -180,7 +182,7 @@ def outcome_code_length(
 
 
 def report_attempt_length(*, n_earlier: int, finished: bool) -> float:
-    r"""Return the code length of the end of an attempt at a final report, in nats (G35).
+    r"""Return the code length of the end of an attempt at a final report, in nats (theory G35).
 
     An analyst can make the end depend on the holdout, for instance by a scorer that raises above a
     bound. It is therefore coded as the outcome of a check (:func:`outcome_code_length`): the report
@@ -191,7 +193,7 @@ def report_attempt_length(*, n_earlier: int, finished: bool) -> float:
         n_checks=n_earlier,
         n_complaints=n_earlier,
         complaint=not finished,
-        n_findings=_UNFINISHED_ENDS,
+        n_findings=_N_UNFINISHED_ENDS,
     )
 
 
@@ -200,25 +202,25 @@ def final_code_length(
 ) -> float:
     """Return the code length of a final report after ``n_batches``, in nats (theory G16).
 
-    The statements of a report share this length. Each adds its own, as ranks in a batch do.
+    ``released`` is as in :func:`code_length`. The statements of a report share this length, and
+    each adds one of its own, as ranks in a batch do.
     """
     released_nats = check_real("released", released, low=0.0)
-    return released_nats - math.log(
-        spending.report_weight(check_integer("n_batches", n_batches, low=0))
-    )
+    n_batches = check_integer("n_batches", n_batches, low=0)
+    return released_nats - math.log(spending.report_weight(n_batches))
 
 
 def leakage_code_length(*, information: float, failure: float) -> float:
-    r"""Return the nats that all releases count as under a lifetime level of leakage (G1, G9).
+    r"""Return the code length of all releases under one DP level, in nats (theory G1, G9).
 
     If the noise of a holdout meets one DP level for its whole life, the answers need not be coded.
-    They count as
+    All of them together have the length
 
     .. math:: (\sqrt K + \sqrt{\ln(1/\beta)})^2 - \ln(1/\beta)
 
-    in :func:`code_length` and :func:`final_code_length`. :math:`\beta` is the failure probability
-    of sampling, and K, in nats, is ``sequential_information(model, dp_epsilon, n)`` at the lifetime
-    level.
+    as ``released`` of :func:`code_length` and :func:`final_code_length`. ``failure`` =
+    :math:`\beta` is the failure probability of sampling, and ``information`` = K, in nats, is
+    ``sequential_information(model, dp_epsilon, n)`` at that level.
     """
     information = check_real("information", information, low=0.0)
     log_inverse_failure = -math.log(check_probability("failure", failure))
@@ -228,43 +230,46 @@ def leakage_code_length(*, information: float, failure: float) -> float:
 
 # -- The predictive code ---------------------------------------------------------------------------
 
-# Theory G7, G17: scales of the predictive distribution in units of the deviation of the score, in
-# units of the deviation of the common offset, and heavy tails. The numbers were chosen by
+# Theory G7, G17. The predictive distribution of a holdout score about its cross-validated score is
+# a mixture. Each component has a scale of the score's own standard deviation, a scale of that of
+# the offset that all queries share, and a weight of heavy tails. The numbers were chosen by
 # ``benchmarks/simulate_year.py``.
-SCALES = np.array([0.25, 0.5, 1.0, 1.7, 3.0])
-SCALES_PRIOR = np.array([0.15, 0.4, 0.4, 0.03, 0.01]) / 0.99  # a miss is rarely several deviations
-DRIFTS = np.array([0.1, 1.0, 1.5])
-DRIFTS_PRIOR = np.array([0.5, 0.47, 0.03])  # agreement with the first answers sharpens it
-# Deviations of the offset by which each component is centered below the prediction before the first
-# release: cross-validation is optimistic.
-DRIFTS_BELOW = np.array([0.0, 0.4, 0.0])
-TAILS = np.array([1e-4, 0.05])
-TAILS_PRIOR = np.array([0.95, 0.05])
-_SHAPE = (SCALES.size, DRIFTS.size, TAILS.size)
-_SCORE_VARIANCES = SCALES[:, None, None] ** 2
-_OFFSET_VARIANCES = DRIFTS[:, None] ** 2
+SCORE_SCALES = np.array([0.25, 0.5, 1.0, 1.7, 3.0])
+# An error is rarely several deviations.
+SCORE_SCALES_PRIOR = np.array([0.15, 0.4, 0.4, 0.03, 0.01]) / 0.99
+OFFSET_SCALES = np.array([0.1, 1.0, 1.5])
+OFFSET_SCALES_PRIOR = np.array([0.5, 0.47, 0.03])  # first answers that agree make it narrower
+# Before the first release, components are centered below the prediction by these multiples of the
+# deviation of the offset: cross-validation is optimistic.
+OFFSET_SHIFTS = np.array([0.0, 0.4, 0.0])
+TAIL_WEIGHTS = np.array([1e-4, 0.05])
+TAIL_WEIGHTS_PRIOR = np.array([0.95, 0.05])
+_SHAPE = (SCORE_SCALES.size, OFFSET_SCALES.size, TAIL_WEIGHTS.size)  # of the components
+_SQUARED_SCORE_SCALES = SCORE_SCALES[:, None, None] ** 2
+_SQUARED_OFFSET_SCALES = OFFSET_SCALES[:, None] ** 2
 # Prior deviation of the common offset between cross-validated and holdout scores.
-OFFSET = 0.04
+OFFSET_DEVIATION = 0.04
 # Cross-validated scores nearer than this share their offset, more distant ones do not (G14).
 BANDWIDTH = 0.12
-# Number of released pairs that are used: later queries are nearer to the next ones.
-REMEMBERED = 64
+# Number of latest released pairs that are used: later queries are nearer to the next ones.
+MAX_PAIRS = 64
 
-_GRID = np.linspace(0.0, 1.0, 129)
-_MAX_LOCAL = 16  # for up to so many scores, curves are computed at adjacent grid points only
-_STUDENT_FREEDOM = 4.0  # of the distribution that weighs released pairs against each other
+_GRID = np.linspace(0.0, 1.0, 129)  # cross-validated scores at which the offset is computed
+_MAX_LOCAL = 16  # for at most this many scores, only adjacent grid points are computed
+_STUDENT_FREEDOM = 4.0  # degrees of freedom of the weights of released pairs
 _N_REWEIGHTINGS = 4
 _VARIANCE_GROWTH = 0.05  # relative growth of a pair's variance with each later batch
-# The offset is a random walk: prior variance of a step, its weight in batches, decay of earlier
-# steps, and largest squared surprise (benchmarks.simulate_year, compare_guarantees).
+# The offset is a random walk with one step per batch: prior variance of a step, its weight in
+# batches, decay of earlier steps, and largest squared surprise (benchmarks.simulate_year,
+# compare_guarantees).
 _PRIOR_STEP_VARIANCE = 0.0012**2
 _PRIOR_STEPS = 4.0
 _STEP_DECAY = 0.8
 _MAX_SQUARED_SURPRISE = 0.015**2
 _MAX_DISTANCE = 1.5  # bandwidths beyond which a pair has no influence
-_EVEN_WEIGHT = 0.15  # of the weights of ranks is spread evenly, the rest falls with the rank
-# Prior probability, worth one earlier query, that the first limit of a mean square does not hold,
-# and probability that each further limit does not hold.
+_EVEN_WEIGHT = 0.15  # fraction of the weights of ranks that is spread evenly; the rest falls
+# Upper limits of a mean square are tried in turn. Prior probability (with the weight of one query)
+# that the first limit is too low, and probability that each further limit is.
 _LIMIT_SURPRISE = 0.05
 _FURTHER_LIMIT_SURPRISE = 0.3
 
@@ -275,32 +280,33 @@ class ReleasedPair(NamedTuple):
     cv_score: float
     difference: float  # released value minus cv_score
     variance: float  # of the difference about the offset shared by all queries
-    batch_index: float
+    batch_index: float  # from 1
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PredictiveCode:
-    """Sequential code of released cells: a Bayes mixture around public predictions.
+    """Predictive distribution of the next released cell, whose negative log is a code length.
 
-    Theory G7 (any public distribution over cells is valid) and G14 (predictions are robust).
+    A Bayes mixture around predictions from public numbers: theory G7 (any public distribution over
+    cells is valid) and G14 (predictions are robust).
 
     Parameters
     ----------
     log_weights : array of shape (n_components,), optional
         Log weights of the components; None: the prior.
     pairs : list of ReleasedPair
-        Of each release, oldest first.
+        Pair of each release, oldest first.
     ceiling : float
         Largest cross-validated or released score so far.
     n_fine : int
-        Number of finely answered queries.
+        Number of queries answered with fine cells.
     n_batches : int
         Number of batches.
     steps : tuple of float
-        Sum and number of the values of :meth:`observe_surprise`, both with decay.
+        Sum and number of the values of :meth:`observe_surprise`, both with exponential decay.
     spreads : dict
-        For each metric whose mean squares were limited: the step of the limit that last held, and
-        the numbers of queries and of those whose first limit held.
+        For each metric of :meth:`charge_limit`, by name: the number of the limit that was last high
+        enough, the number of queries, and the number of queries whose first limit was high enough.
 
     Examples
     --------
@@ -321,17 +327,21 @@ class PredictiveCode:
 
     def __post_init__(self) -> None:
         if self.log_weights is None:
-            prior = np.multiply.outer(np.outer(SCALES_PRIOR, DRIFTS_PRIOR), TAILS_PRIOR)
+            prior = np.multiply.outer(
+                np.outer(SCORE_SCALES_PRIOR, OFFSET_SCALES_PRIOR), TAIL_WEIGHTS_PRIOR
+            )
             self.log_weights = np.log(prior.ravel())
         self.log_weights = check_array("log_weights", self.log_weights, shape=(math.prod(_SHAPE),))
         self.pairs = [ReleasedPair(*map(float, pair)) for pair in self.pairs]
         self.steps = tuple(map(float, self.steps))
-        self._curves: Any = None  # bytes of the scores (None: any), grid, offsets and deviations
+        # Cache of `predict`: bytes of the scores that it is for (None: any scores), the grid, and
+        # the offsets and their deviations on it.
+        self._curves: Any = None
 
     def state(self, *, after: int = 0) -> dict[str, Any]:
         """Return the arguments that rebuild this code: ready for JSON, as public as the releases.
 
-        Pairs up to number ``after`` are left out: an earlier state holds them.
+        The first ``after`` pairs are left out, for states that add to an earlier one.
         """
         state = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         state["pairs"] = [list(pair) for pair in self.pairs[after:]]
@@ -340,15 +350,15 @@ class PredictiveCode:
         return state
 
     def update_from_state(self, state: dict[str, Any]) -> None:
-        """Replace this state by that of a later batch, which holds its own pairs only."""
-        later = PredictiveCode(**state)
-        later.pairs = [*self.pairs, *later.pairs][-REMEMBERED:]
-        vars(self).update(vars(later))
+        """Replace this state by that of a later batch, which has the pairs of that batch only."""
+        later_code = PredictiveCode(**state)
+        later_code.pairs = [*self.pairs, *later_code.pairs][-MAX_PAIRS:]
+        vars(self).update(vars(later_code))
 
     def copy(self) -> PredictiveCode:
         """Return an independent copy, with the pairs that are used."""
         duplicate = copy.copy(self)
-        duplicate.pairs = self.pairs[-REMEMBERED:]  # the only value that is changed in place
+        duplicate.pairs = self.pairs[-MAX_PAIRS:]  # the only value that is changed in place
         return duplicate
 
     # -- Predictions ------------------------------------------------------------------------------
@@ -359,33 +369,34 @@ class PredictiveCode:
         self._curves = None
 
     def observe_surprise(self, excess_square: float) -> None:
-        """Record by how much a first leader's squared error exceeds twice its expected value.
+        """Record the excess of a batch leader's squared error over twice its expected value.
 
-        0 if it does not, or if the answer was "below".
+        ``excess_square`` is 0 if it does not exceed it, or if the answer was "below".
         """
-        total, count = self.steps
+        decayed_sum, decayed_number = self.steps
         # Theory G14: one outlier does not move the offset of all other scores.
-        total = _STEP_DECAY * total + min(excess_square, _MAX_SQUARED_SURPRISE)
-        self.steps = (total, _STEP_DECAY * count + 1.0)
+        excess_square = min(excess_square, _MAX_SQUARED_SURPRISE)
+        self.steps = (_STEP_DECAY * decayed_sum + excess_square, _STEP_DECAY * decayed_number + 1.0)
         self._curves = None
 
     def observe_cv_scores(self, cv_scores: FloatOrArray) -> None:
         """Record the cross-validated scores of a batch before any of it is answered."""
         self.ceiling = max(self.ceiling, float(np.max(cv_scores)))
 
-    def learn(self, cv_score, released_value, variance, *, instead=None):
+    def learn(self, cv_score, released_value, variance, *, replaced_pair=None):
         """Learn from a released value; return the index of its :class:`ReleasedPair`.
 
-        ``variance`` is that of the difference about the offset shared by all queries. ``instead``
-        is the index of a pair that this one replaces: the same query, released more finely.
+        ``variance`` is that of the difference about the offset shared by all queries.
+        ``replaced_pair`` is the index of a pair of the same query, which was released with a wider
+        cell before.
         """
         difference = float(released_value - cv_score)
         pair = ReleasedPair(float(cv_score), difference, float(variance), float(self.n_batches))
         self.ceiling = max(self.ceiling, float(released_value))
         self._curves = None
-        if instead is not None:
-            self.pairs[instead] = pair
-            return instead
+        if replaced_pair is not None:
+            self.pairs[replaced_pair] = pair
+            return replaced_pair
         self.pairs.append(pair)
         return len(self.pairs) - 1
 
@@ -393,13 +404,14 @@ class PredictiveCode:
         """Return predictions of holdout scores, and the deviations of their common offset."""
         scores = np.asarray(cv_scores, dtype=float)
         if not self.pairs:
-            return np.minimum(scores, self.ceiling), np.full(scores.shape, OFFSET)
+            return np.minimum(scores, self.ceiling), np.full(scores.shape, OFFSET_DEVIATION)
         score_bytes = None if scores.size > _MAX_LOCAL else scores.tobytes()
-        if self._curves is None or self._curves[0] not in (None, score_bytes):
+        is_cached = self._curves is not None and self._curves[0] in (None, score_bytes)
+        if not is_cached:
             grid = _GRID
             if score_bytes is not None:
-                lower = np.minimum((scores * (_GRID.size - 1)).astype(int), _GRID.size - 2)
-                grid = _GRID[sorted({*lower.tolist(), *(lower + 1).tolist()})]
+                left_points = np.minimum((scores * (_GRID.size - 1)).astype(int), _GRID.size - 2)
+                grid = _GRID[sorted({*left_points.tolist(), *(left_points + 1).tolist()})]
             self._curves = score_bytes, grid, *_offset_curves(self._aged_pairs(), grid)
         _, grid, offsets, deviations = self._curves
         # Theory G14: no prediction exceeds the cross-validated and released scores.
@@ -413,74 +425,90 @@ class PredictiveCode:
         Later queries were chosen by means of earlier answers: the offset moves on, and the variance
         of old pairs grows.
         """
-        fields = itertools.chain.from_iterable(self.pairs[-REMEMBERED:])
+        fields = itertools.chain.from_iterable(self.pairs[-MAX_PAIRS:])
         cv_scores, differences, variances, batch_indices = (
             np.fromiter(fields, float).reshape(-1, 4).T
         )
-        age = self.n_batches - batch_indices
-        total, count = self.steps
-        step_variance = (_PRIOR_STEPS * _PRIOR_STEP_VARIANCE + total) / (_PRIOR_STEPS + count)
-        variances = variances * (1.0 + _VARIANCE_GROWTH * age) + step_variance * age
+        ages = self.n_batches - batch_indices  # in batches
+        decayed_sum, decayed_number = self.steps
+        step_variance = (_PRIOR_STEPS * _PRIOR_STEP_VARIANCE + decayed_sum) / (
+            _PRIOR_STEPS + decayed_number
+        )
+        variances = variances * (1.0 + _VARIANCE_GROWTH * ages) + step_variance * ages
         return cv_scores, differences, variances
 
     def scales(self) -> tuple[float, float]:
-        """Return root mean squares of the mixture's scales, of the score and of the common offset.
+        """Return the root mean squares of the scales of the score and of the common offset.
 
-        They are in units of the deviation of the score and of that of the offset.
+        They are factors of the deviation of the score and of that of the offset, averaged by the
+        weights of the components.
         """
         weights = np.exp(self.log_weights).reshape(_SHAPE)
-        score_variance = weights.sum(axis=(1, 2)) @ SCALES**2
-        offset_variance = weights.sum(axis=(0, 2)) @ DRIFTS**2
-        return math.sqrt(score_variance), math.sqrt(offset_variance)
+        mean_square_score_scale = weights.sum(axis=(1, 2)) @ SCORE_SCALES**2
+        mean_square_offset_scale = weights.sum(axis=(0, 2)) @ OFFSET_SCALES**2
+        return math.sqrt(mean_square_score_scale), math.sqrt(mean_square_offset_scale)
 
     # -- Code lengths -----------------------------------------------------------------------------
 
-    def masses(self, low, high, centers, deviations, drifts, *, tail=1.0):
-        """Return the mass of intervals under each component, of shape (n_components, m).
+    def masses(self, low, high, centers, score_deviations, offset_deviations, *, tail_factor=1.0):
+        """Return the probability of intervals under each component, of shape (n_components, m).
 
-        The mass beyond an infinite end is included. ``centers`` are predictions, ``deviations``
-        those of scores and ``drifts`` those of the offset. ``tail`` scales the weight of heavy
-        tails: many queries share the surprises of one.
+        Parameters are arrays of shape (m,) or numbers: the ends ``low`` and ``high`` of intervals,
+        which may be infinite, the predictions ``centers``, and the standard deviations of scores
+        and of the common offset. ``tail_factor`` multiplies the weights of heavy tails: in a batch,
+        many queries share the surprises of one.
         """
         low, high, centers = np.atleast_1d(low, high, centers)
-        variances = _SCORE_VARIANCES * np.square(deviations) + _OFFSET_VARIANCES * np.square(drifts)
-        spread = np.sqrt(variances)
+        score_variances = _SQUARED_SCORE_SCALES * np.square(score_deviations)
+        offset_variances = _SQUARED_OFFSET_SCALES * np.square(offset_deviations)
+        deviations = np.sqrt(score_variances + offset_variances)
         if not self.pairs:
-            centers = centers - DRIFTS_BELOW[:, None] * np.asarray(drifts, float)
-        lower = (low - centers) / spread
-        upper = (high - centers) / spread
-        flip = lower > 0.0  # differences of small tails, not of numbers near 1
-        normal = ndtr(np.where(flip, -lower, upper)) - ndtr(np.where(flip, -upper, lower))
+            centers = centers - OFFSET_SHIFTS[:, None] * np.asarray(offset_deviations, float)
+        lower = (low - centers) / deviations
+        upper = (high - centers) / deviations
+        # Above the center: differences of small upper tails, not of numbers near 1.
+        is_above = lower > 0.0
+        normal = ndtr(np.where(is_above, -lower, upper)) - ndtr(np.where(is_above, -upper, lower))
         cauchy = (np.arctan(upper) - np.arctan(lower)) / math.pi
         uniform = np.minimum(high, 1.0) - np.maximum(low, 0.0)
         heavy = 0.5 * np.maximum(cauchy, 0.0) + 0.5 * np.maximum(uniform, 0.0)
-        tail_weights = tail * TAILS[:, None]
+        tail_weights = tail_factor * TAIL_WEIGHTS[:, None]
         masses = (1.0 - tail_weights) * normal[:, :, None] + tail_weights * heavy[:, :, None]
         return masses.reshape(math.prod(_SHAPE), -1)
 
     def first_limit(self, metric: str) -> int:
-        """Return the step of the limit to try first for a mean square: the one that last held."""
-        return self.spreads.get(metric, [0, 0, 0])[0]
+        """Return the number of the limit to try first for a metric's mean square.
 
-    def charge_limit(self, metric: str, step: int | None, n_steps: int) -> float:
-        """Learn which limit of a mean square was the first to hold; return its code length in nats.
-
-        Limits are tried from :meth:`first_limit` on, up to ``n_steps``; ``step=None``: none of them
-        holds. How often the first one holds is learned, so that it soon costs next to nothing.
+        It is the one that was last high enough, 0 before any query.
         """
-        first, n_queries, n_held = self.spreads.get(metric, [0, 0, 0])
-        probability = (n_held + 1.0 - _LIMIT_SURPRISE) / (n_queries + 1.0)
-        if step != first:
-            n_failed = (n_steps if step is None else step) - first
-            probability = (1.0 - probability) * _FURTHER_LIMIT_SURPRISE ** (n_failed - 1)
-            if step is not None:
+        last_limit, _, _ = self.spreads.get(metric, [0, 0, 0])
+        return last_limit
+
+    def charge_limit(self, metric: str, limit: int | None, n_limits: int) -> float:
+        """Record which upper limit of a mean square was high enough; return its code length.
+
+        The code length is in nats. Limits are numbered in ascending order and tried from
+        :meth:`first_limit` on; ``limit=None``: none of the ``n_limits`` is high enough. The
+        probability that the first one is high enough is learned, so that it soon costs next to
+        nothing.
+        """
+        first_limit, n_queries, n_first = self.spreads.get(metric, [0, 0, 0])
+        probability = (n_first + 1.0 - _LIMIT_SURPRISE) / (n_queries + 1.0)
+        if limit != first_limit:
+            n_too_low = (n_limits if limit is None else limit) - first_limit
+            probability = (1.0 - probability) * _FURTHER_LIMIT_SURPRISE ** (n_too_low - 1)
+            if limit is not None:
                 probability *= 1.0 - _FURTHER_LIMIT_SURPRISE
-        held = n_steps - 1 if step is None else step
-        self.spreads = self.spreads | {metric: [held, n_queries + 1, n_held + int(step == first)]}
+        last_limit = n_limits - 1 if limit is None else limit
+        n_first += int(limit == first_limit)
+        self.spreads = self.spreads | {metric: [last_limit, n_queries + 1, n_first]}
         return -math.log(probability)
 
     def charge(self, log_masses: Array) -> float:
-        """Update the mixture by releases with log masses; return their code length in nats."""
+        """Update the mixture by releases; return their code length in nats.
+
+        ``log_masses``: the logs of :meth:`masses` of the released cells.
+        """
         log_joint = self.log_weights + log_masses.sum(axis=1)
         log_evidence = float(np.logaddexp.reduce(log_joint))
         self.log_weights = log_joint - log_evidence
@@ -490,29 +518,31 @@ class PredictiveCode:
 def _offset_curves(pair_columns, grid):
     """Return the offset and its deviation on a grid of cross-validated scores.
 
-    The offset is a local mean of released differences. Pairs with near scores have large weights,
-    and differences that the others contradict have small weights (Student's weights, theory G14).
+    ``pair_columns``: cross-validated scores, differences and variances of released pairs. The
+    offset is a local mean of the differences. Pairs with near scores have large weights, and
+    differences that the others contradict have small weights (Student's weights, theory G14).
     """
     cv_scores, differences, variances = pair_columns
-    distance = np.abs(grid[:, None] - cv_scores) / BANDWIDTH
+    # Matrices have one row per grid point and one column per pair.
+    distance = np.abs(grid[:, None] - cv_scores) / BANDWIDTH  # in bandwidths
     # A difference at a distant score is imprecise for the offset, even if it is precise at its own.
     growth = np.exp(np.square(np.square(np.square(np.minimum(distance, _MAX_DISTANCE)))))
-    total_variance = growth * (variances + OFFSET**2)
-    local_precision = (distance <= _MAX_DISTANCE) / (total_variance - OFFSET**2)
+    total_variance = growth * (variances + OFFSET_DEVIATION**2)
+    local_precision = (distance <= _MAX_DISTANCE) / (total_variance - OFFSET_DEVIATION**2)
     # The prior is one more difference, of 0, which is weighed like the others.
     precision = local_precision
     prior_weight = np.full(len(grid), 0.01)
     offset = np.zeros(len(grid))
     for iteration in range(_N_REWEIGHTINGS):
         if iteration:
-            square = (differences - offset[:, None]) ** 2 / total_variance
-            student_weight = (_STUDENT_FREEDOM + 1.0) / (_STUDENT_FREEDOM + square)
+            squared_residual = (differences - offset[:, None]) ** 2 / total_variance
+            student_weight = (_STUDENT_FREEDOM + 1.0) / (_STUDENT_FREEDOM + squared_residual)
             precision = local_precision * np.minimum(1.0, student_weight)
-            prior_weight = np.minimum(1.0, 2.0 / (1.0 + (offset / OFFSET) ** 2))
-        total_precision = np.add.reduce(precision, axis=1) + prior_weight / OFFSET**2
+            prior_weight = np.minimum(1.0, 2.0 / (1.0 + (offset / OFFSET_DEVIATION) ** 2))
+        total_precision = np.add.reduce(precision, axis=1) + prior_weight / OFFSET_DEVIATION**2
         offset = np.add.reduce(precision * differences, axis=1) / total_precision
     deviation = 1.0 / np.sqrt(total_precision)
-    return offset, np.minimum(deviation, np.maximum(OFFSET, np.abs(offset)))
+    return offset, np.minimum(deviation, np.maximum(OFFSET_DEVIATION, np.abs(offset)))
 
 
 def rank_code_lengths(predictions: FloatOrArray) -> Array:
@@ -525,7 +555,7 @@ def rank_code_lengths(predictions: FloatOrArray) -> Array:
     Parameters
     ----------
     predictions : array of shape (m,)
-        Predictions when the batch starts.
+        Predicted scores at the start of the batch; the rank of the largest is 1.
 
     Returns
     -------

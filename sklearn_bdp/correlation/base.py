@@ -191,8 +191,8 @@ class CorrelationModel(FrozenValue, ABC):
         Returns
         -------
         list of tuple of ndarray
-            ``n_splits`` pairs ``(train, test)``; every record is in exactly one test set, except
-            that the first block of forward-chaining folds is trained on only.
+            ``n_splits`` pairs ``(train, test)``; every record is in exactly one test set. Of folds
+            that train on earlier records only, the first block is in no test set.
         """
 
     # -- levels of privacy --------------------------------------------------------------------
@@ -369,18 +369,18 @@ class CorrelationModel(FrozenValue, ABC):
         return self
 
     def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
-        """Return the model of a holdout whose other records are training records.
+        """Return the model of holdout records if all other records are in the training set.
 
         Parameters
         ----------
         indices : array-like of int
-            The holdout.
+            The holdout records.
 
         Returns
         -------
         CorrelationModel
-            Their model given all other records if the model has one (theory G13), otherwise
-            that of :meth:`subset`.
+            Their model given all other records if this class has one (theory G13), otherwise that
+            of :meth:`subset`.
         """
         return self.subset(indices)
 

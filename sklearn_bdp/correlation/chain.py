@@ -151,7 +151,8 @@ class MarkovChain(CorrelationModel):
             )
         self.transition = matrix = matrix / row_sums[:, None]
         self.observed = check_boolean("observed", observed)
-        if connected_components(matrix > 0, directed=True, connection="strong")[0] > 1:
+        n_classes, _ = connected_components(matrix > 0, directed=True, connection="strong")
+        if n_classes > 1:
             raise ValueError(
                 "transition must be irreducible, and some states never reach others: use Groups."
             )
@@ -436,7 +437,7 @@ class MarkovChain(CorrelationModel):
     # -- cutting ----------------------------------------------------------------------------
 
     def gap_failure_probability(self, gap: int) -> float:
-        """Return the failure probability that cutting next to training data costs (theory H6).
+        """Return the failure probability of a holdout that follows training data (theory H6).
 
         Parameters
         ----------
@@ -464,7 +465,7 @@ class MarkovChain(CorrelationModel):
         return failure
 
     def required_gap(self, failure: float) -> int:
-        """Return the smallest gap that costs at most ``failure``.
+        """Return the smallest gap whose failure probability is at most ``failure``.
 
         Parameters
         ----------
@@ -620,8 +621,8 @@ class Interpolation(ComponentModel):
     def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, None)
         time_order = np.argsort(indices)
-        times = indices[time_order]
-        starts_stretch = np.diff(times, prepend=times[0]) > 1
+        sorted_indices = indices[time_order]
+        starts_stretch = np.diff(sorted_indices, prepend=sorted_indices[0]) > 1
         # Stretch of consecutive records that each holdout record lies in.
         stretch_codes: Array = np.empty(len(indices), dtype=np.int64)
         stretch_codes[time_order] = np.cumsum(starts_stretch)

@@ -325,9 +325,9 @@ class Groups(ComponentModel):
     Attributes
     ----------
     codes_ : ndarray of int, shape (n,)
-        Groups numbered in order of first appearance.
-    sizes_ : ndarray of int
-        Records in each group.
+        Group of each record; groups are numbered in order of first appearance.
+    sizes_ : ndarray of int, shape (n_groups,)
+        Number of records in each group.
 
     Raises
     ------
@@ -444,8 +444,8 @@ def group_digests(model):
 def check_row_order(name, model, *tables):
     """Raise if groups or nodes have names that the index of the records has in another order.
 
-    ``name``: the parameter that holds the model. ``tables``: all its records, or the training
-    records followed by the validation records.
+    ``name``: the parameter that holds the model. ``tables``: one table with all records of the
+    model, or the training records followed by the validation records.
     """
     for listed_model in (model, *getattr(model, "models", ())):
         if len(tables) == 1:
@@ -456,7 +456,7 @@ def check_row_order(name, model, *tables):
 
 
 def _digest(label):
-    """Return a number for a label: a whole number is the same in any type, and as text."""
+    """Return a number for a label; ``1``, ``1.0`` and ``"1"`` have the same one."""
     if isinstance(label, numbers.Real) and label == label // 1:
         label = int(label)
     text = label if isinstance(label, str) else repr(label)

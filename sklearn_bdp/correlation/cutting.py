@@ -1,4 +1,4 @@
-"""Cuts between training and holdout records: gaps, broken dependence, neighbors on both sides.
+"""Splits between training and holdout records: gaps in time, and dependent records on both sides.
 
 Functions have a default for models without order or edges. Other models register their own.
 """
@@ -16,7 +16,7 @@ from sklearn_bdp.utils.validation import check_integer, check_real
 
 @singledispatch
 def gap_failure_probability(model: Any, gap: int) -> float:
-    """Return the failure probability that cutting next to training data costs (theory H6).
+    """Return the failure probability of a holdout that follows training data (theory H6).
 
     Parameters
     ----------
@@ -28,7 +28,8 @@ def gap_failure_probability(model: Any, gap: int) -> float:
     Returns
     -------
     float
-        0 unless the records form a chain.
+        Upper bound on the total variation distance to a holdout that is independent of the training
+        data; 0 unless the records form a chain.
     """
     check_integer("gap", gap, low=0)
     return 0.0
@@ -67,16 +68,15 @@ def gaps_to_training(model: Any, train: Array, holdout: Array) -> tuple[int | No
 
     Returns
     -------
-    tuple of (int or None)
-        Records (or dates) dropped before and after the holdout; None on a side
-        without training records.
+    gap_before, gap_after : int or None
+        Records (or dates) between the holdout and the nearest training record before and after it;
+        None on a side without training records.
     """
-    earlier = train[train < holdout.min()]
-    later = train[train > holdout.max()]
-    return (
-        int(holdout.min() - earlier.max() - 1) if earlier.size else None,
-        int(later.min() - holdout.max() - 1) if later.size else None,
-    )
+    earlier_train = train[train < holdout.min()]
+    later_train = train[train > holdout.max()]
+    gap_before = int(holdout.min() - earlier_train.max() - 1) if earlier_train.size else None
+    gap_after = int(later_train.min() - holdout.max() - 1) if later_train.size else None
+    return gap_before, gap_after
 
 
 @singledispatch
@@ -86,14 +86,16 @@ def n_split_components(model: Any, train: Array, test: Array) -> int:
     Parameters
     ----------
     model : CorrelationModel
-        Model of the records; for ``reach="edges"`` linked test records are counted.
+        Model of the records.
     train, test : ndarray of int
         Records of the two sides.
 
     Returns
     -------
     int
-        0 if the two sides may be distinguished, as always if bounds hold given the rest.
+        0 if the split is valid. Of a :class:`DependencyGraph` with ``reach="edges"``, the number of
+        test records with a neighbor in the training set. Also 0 for records in time order, which
+        gaps separate, and for models whose bounds are valid given all other records.
     """
     if model.n_records is None:
         return 0
@@ -106,7 +108,7 @@ def n_split_components(model: Any, train: Array, test: Array) -> int:
 
 @singledispatch
 def match_nodes(model: Any, train: Array, holdout: Array) -> Any:
-    """Return how cross-validation on the training records predicts the score on the holdout.
+    """Return the graph facts by which cross-validation on training nodes predicts a holdout score.
 
     Parameters
     ----------
@@ -118,7 +120,7 @@ def match_nodes(model: Any, train: Array, holdout: Array) -> Any:
     Returns
     -------
     NodeMatching or None
-        None if a training record is like a holdout record, as always unless neighbors are on
-        the other side.
+        None if training records have as many labeled neighbors as holdout records, as in all models
+        that do not split neighbors.
     """
     return None

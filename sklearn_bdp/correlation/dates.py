@@ -1,7 +1,7 @@
 """Dates of records: how they are read, how they order records, and spans of time between them.
 
-The order of records is read from dates and never guessed (theory G26 needs it). An index that may
-hold dates in a form that is not certain is rejected with the call that parses it.
+The order of records is read from dates and never guessed (theory G26 needs it). An index of text
+that may be dates in several formats is rejected, with the call that parses it in the error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from sklearn_bdp._typing import Array
 from sklearn_bdp.utils.validation import check_integer
 
-# A day, with or without a time, or a month. '20150101' could as well be a number, '2015' as well.
+# A day, with or without a time, or a month. '20150101' and '2015' could as well be numbers.
 _TIME_OF_DAY = r"[ T]\d\d:\d\d(:\d\d(\.\d+)?)?"
 _ISO = (re.compile(rf"\d{{4}}-\d\d-\d\d({_TIME_OF_DAY})?|NaT"), re.compile(r"\d{4}-\d\d|NaT"))
 _ISO_WITH_ZONE = re.compile(rf"\d{{4}}-\d\d-\d\d{_TIME_OF_DAY}(Z|[+-]\d\d:\d\d)")
@@ -31,7 +31,7 @@ _SPAN_UNITS = {
     "min": "minutes",
     "s": "seconds",
 }
-#: Forms of dates in text that are not certain, for the call that parses them.
+#: Formats of dates in text that is not ISO, for the call that parses them.
 _FORMATS = (
     "%d/%m/%Y",
     "%m/%d/%Y",
@@ -52,10 +52,10 @@ _FORMATS = (
     "%m/%d/%Y %H:%M",
     "%d.%m.%Y %H:%M",
 )
-_DIGIT_FORMATS = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d"}
+_DIGIT_FORMATS = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d"}  # by the number of digits
 _QUARTER = re.compile(r"\d{4}-?Q[1-4]")
-_N_PARSED = 1000  # texts for which formats are tried
-_SHOWN = 4  # values of an index that a message shows
+_MAX_TEXTS = 1000  # texts for which formats are tried
+_MAX_EXAMPLES = 4  # values of an index that a message shows
 
 
 # -- dates as numbers -----------------------------------------------------------------------------
@@ -73,10 +73,10 @@ def date_numbers(times: Any, name: str = "times") -> Array:
         raise ValueError(f"{name} must be dates or numbers, got {values.dtype}.")
     if values.ndim != 1 or not len(values):
         raise ValueError(f"{name} must hold one date per record, got shape {values.shape}.")
-    missing = np.isnat(values) if values.dtype.kind == "M" else np.isnan(values.astype(float))
-    if missing.any():
+    is_missing = np.isnat(values) if values.dtype.kind == "M" else np.isnan(values.astype(float))
+    if is_missing.any():
         raise ValueError(
-            f"{name} must hold a date for every record, {int(missing.sum())} are missing (NaT). "
+            f"{name} must hold a date for every record, {int(is_missing.sum())} are missing (NaT). "
             "Drop these records."
         )
     return values.astype("M8[ns]") if values.dtype.kind == "M" else values
@@ -99,9 +99,9 @@ def _check_one_per_record(times, name):
 def _date_values(times, name):
     """Return dates of any container as an array of dates or numbers."""
     container = getattr(times, "array", times)  # of a pandas series or index
-    if hasattr(container, "asi8"):
-        container = container.to_timestamp() if hasattr(container, "to_timestamp") else container
-        return np.asarray(container.asi8).view(f"M8[{container.unit}]").astype("M8[ns]")
+    if hasattr(container, "asi8"):  # dates or periods of pandas
+        dates = container.to_timestamp() if hasattr(container, "to_timestamp") else container
+        return np.asarray(dates.asi8).view(f"M8[{dates.unit}]").astype("M8[ns]")
     values = np.asarray(container if isinstance(container, np.ndarray) else list(container))
     return _read_objects(values, name) if values.dtype.kind in "OUS" else values
 
@@ -111,17 +111,18 @@ def _read_objects(values, name):
 
     Raises ValueError unless all others are dates.
     """
-    listed = [v.decode() if isinstance(v, bytes) else v for v in values.ravel().tolist()]
-    present = [v for v in listed if v is not None and v == v]
-    if present and all(isinstance(v, datetime.date | np.datetime64) for v in present):
-        dates = [_in_utc(v) for v in listed]
+    entries = values.ravel().tolist()
+    entries = [entry.decode() if isinstance(entry, bytes) else entry for entry in entries]
+    present = [entry for entry in entries if entry is not None and entry == entry]
+    if present and all(isinstance(entry, datetime.date | np.datetime64) for entry in present):
+        dates = [_in_utc(entry) for entry in entries]
         return np.array(dates, dtype="M8[ns]").reshape(values.shape)
-    if _all_iso(listed):
-        return _iso_dates(listed, name).reshape(values.shape)
-    example = next((v for v in present if not _all_iso([v])), listed[0])
+    if _all_iso(entries):
+        return _iso_dates(entries, name).reshape(values.shape)
+    example = next((entry for entry in present if not _all_iso([entry])), entries[0])
     raise ValueError(
         f"{name} must be dates, numbers or ISO text such as '2026-01-31', got {example!r}. Pass "
-        f"{name}={parsing_call(listed, name)}."
+        f"{name}={parsing_call(entries, name)}."
     )
 
 
@@ -138,6 +139,7 @@ def _iso_dates(texts, name):
 
 
 def _in_utc(date):
+    """Return a date without its time zone, in UTC; NaT for None, NaN and NaT."""
     if date is None or date != date:
         return np.datetime64("NaT")
     if getattr(date, "tzinfo", None) is None:
@@ -149,37 +151,45 @@ def _all_iso(values):
     """Return whether all values are text of one ISO form."""
     if not values or not all(isinstance(value, str) for value in values):
         return False
-    return any(all(map(form.fullmatch, values)) for form in (*_ISO, _ISO_WITH_ZONE))
+    return any(all(map(pattern.fullmatch, values)) for pattern in (*_ISO, _ISO_WITH_ZONE))
 
 
 def parsing_call(values: Any, expression: str) -> str:
-    """Return the call that parses dates in text, with all formats that would read all of it.
+    """Return the pandas call that parses dates in text, once for each format that reads them all.
 
-    ``expression``: how the values are named in the caller's code.
+    ``expression``: code of the user that gives these values, such as ``X.index``.
     """
-    texts = [value for value in values if isinstance(value, str)][:_N_PARSED]
+    texts = [value for value in values if isinstance(value, str)][:_MAX_TEXTS]
     if not texts:
         return f"pd.to_datetime({expression}, …)"
     if all(map(_QUARTER.fullmatch, texts)):
         return f"pd.PeriodIndex({expression}, freq='Q')"
-    formats = _formats_of(texts)
-    if not formats:
+    date_formats = _formats_of(texts)
+    if not date_formats:
         return f"pd.to_datetime({expression}, format=…)"
-    calls = [f"pd.to_datetime({expression}, format={form!r})" for form in formats]
+    calls = [
+        f"pd.to_datetime({expression}, format={date_format!r})" for date_format in date_formats
+    ]
     return " or ".join(calls)
 
 
 def _formats_of(texts):
-    """Return all formats that read every one of some dates."""
+    """Return all formats, for ``strptime``, that read every one of some dates in text."""
     lengths = {len(text) for text in texts}
     if all(text.isdigit() for text in texts) and len(lengths) == 1:
-        return [_DIGIT_FORMATS[n] for n in lengths if n in _DIGIT_FORMATS]
-    return [form for form in _FORMATS if all(_is_of_form(text, form) for text in texts)]
+        n_digits = lengths.pop()
+        return [_DIGIT_FORMATS[n_digits]] if n_digits in _DIGIT_FORMATS else []
+    return [
+        date_format
+        for date_format in _FORMATS
+        if all(_has_format(text, date_format) for text in texts)
+    ]
 
 
-def _is_of_form(text, form):
+def _has_format(text, date_format):
+    """Return whether ``strptime`` reads a text by a format."""
     try:
-        datetime.datetime.strptime(text, form)
+        datetime.datetime.strptime(text, date_format)
     except ValueError:
         return False
     return True
@@ -197,29 +207,31 @@ def holds_dates(values: Any) -> bool:
         return True
     if dtype not in ("object", "str", "string") and not dtype.startswith("<U"):
         return False
-    listed = list(values)
-    is_date = bool(listed) and all(
-        isinstance(value, datetime.date | np.datetime64) for value in listed
+    entries = list(values)
+    are_dates = bool(entries) and all(
+        isinstance(entry, datetime.date | np.datetime64) for entry in entries
     )
-    return is_date or _all_iso(listed)
+    return are_dates or _all_iso(entries)
 
 
 def date_level(index: Any) -> Any:
     """Return the index if it certainly holds dates, or its only level that does; None if not."""
     if not hasattr(index, "levels"):
         return index if holds_dates(index) else None
-    levels = [i for i, level in enumerate(index.levels) if holds_dates(level)]
-    return index.get_level_values(levels[0]) if len(levels) == 1 else None
+    date_levels = [i for i, level in enumerate(index.levels) if holds_dates(level)]
+    return index.get_level_values(date_levels[0]) if len(date_levels) == 1 else None
 
 
 def index_dates(X: Any, name: str = "X") -> Array | None:
-    """Return the dates in the index of a frame as numbers, or None if its rows have no dates.
+    """Return the dates in the index of a frame as :func:`date_numbers`.
+
+    None if ``X`` is not a frame of pandas, or if its index has ascending numbers and no dates.
 
     Raises
     ------
     ValueError
-        If the index orders the records in another way than the rows do, or may hold dates in a
-        form that is not certain: rows would be taken in an undeclared order.
+        If a date is missing, if clocks were set back, or if the index may hold dates without
+        showing the order in time: text, levels, or numbers that repeat or descend.
     """
     index: Any = getattr(X, "index", None)
     if not hasattr(index, "is_monotonic_increasing"):  # not a frame of pandas
@@ -234,7 +246,7 @@ def index_dates(X: Any, name: str = "X") -> Array | None:
 
 
 def _ascending_dates(dates, name):
-    """Return the dates of an index as numbers; missing ones and clocks set back are errors."""
+    """Return dates as :func:`date_numbers`; missing ones and clocks set back are errors."""
     if getattr(dates, "hasnans", False):
         raise ValueError(
             f"correlation='time' and chains need the date of each record, got dates in the "
@@ -257,17 +269,19 @@ def _holds_text(index):
 
 
 def _undated_index_error(index, name):
-    """Return the error of an index that shows no order in time: levels, text, or other numbers."""
+    """Return the ValueError of an index that shows no order in time: levels, text, or numbers."""
     in_order = f"{name}.reset_index(drop=True) if the rows are one series in time order"
     if hasattr(index, "levels"):
-        levels = [i for i, level in enumerate(index.levels) if holds_dates(level)]
-        problem = f"{len(levels)} levels of dates" if levels else "no level that must be dates"
+        n_date_levels = sum(map(holds_dates, index.levels))
+        problem = "no level that must be dates"
+        if n_date_levels:
+            problem = f"{n_date_levels} levels of dates"
         return ValueError(
             f"{name} has a MultiIndex with {problem}. Pass times=, one date per record, such as "
             f"times={_level_call(index, name)}, or pass {in_order}."
         )
     values = index.tolist()
-    examples = ", ".join(map(repr, values[:_SHOWN])) + ", …" * (len(values) > _SHOWN)
+    examples = ", ".join(map(repr, values[:_MAX_EXAMPLES])) + ", …" * (len(values) > _MAX_EXAMPLES)
     if _holds_text(index):
         return ValueError(
             f"{name} has an index of text ({examples}), which does not show the order of its rows. "
@@ -284,13 +298,17 @@ def _undated_index_error(index, name):
 
 
 def _level_call(index, name):
-    """Return a call that reads dates from the most likely level of a MultiIndex."""
+    """Return the code that reads dates from the first level of a MultiIndex that may hold them.
+
+    ``name``: the parameter that holds the frame.
+    """
     for i, level in enumerate(index.levels):
         values = level.tolist()
         key = level.name if level.name is not None else i
         expression = f"{name}.index.get_level_values({key!r})"
         call = parsing_call(values, expression)
-        if values and "…" not in call and all(isinstance(value, str) for value in values):
+        is_complete = "…" not in call  # a format was recognized
+        if values and is_complete and all(isinstance(value, str) for value in values):
             return call
         if holds_dates(level) or _are_years(values):
             return expression
@@ -306,9 +324,10 @@ def _are_years(values):
 
 
 def as_time_span(value: Any, name: str) -> Any:
-    """Return a span of time as ``timedelta64[ns]`` or a pandas offset, or None for a number.
+    """Return a span of time as ``timedelta64[ns]`` or a pandas offset; None for any other value.
 
-    Read are timedeltas of Python, numpy and pandas, text such as ``"7D"``, and offsets of pandas.
+    Spans are timedeltas of Python, numpy and pandas, text such as ``"7D"``, and offsets of pandas.
+    Raises ValueError if text is not a span, or if a span is not positive. ``name``: the parameter.
     """
     pandas = sys.modules.get("pandas")
     rule = (
@@ -331,7 +350,11 @@ def as_time_span(value: Any, name: str) -> Any:
 
 
 def _parse_span(text, pandas, rule):
-    """Return a span of time in text, such as "7D", or raise ValueError with the rule."""
+    """Return a span of time in text, such as "7D", as a timedelta or a pandas offset.
+
+    Raises ValueError with the text ``rule`` if it is none. ``pandas``: the module, None if it was
+    not imported.
+    """
     match = _SPAN.fullmatch(text.strip())
     if match is not None:
         return datetime.timedelta(**{_SPAN_UNITS[match[2]]: int(match[1])})
@@ -342,18 +365,18 @@ def _parse_span(text, pandas, rule):
 
 
 def shift_dates(dates: Array, span: Any, *, backwards: bool = False) -> Array:
-    """Return dates moved by a span of time from :func:`as_time_span`."""
+    """Return dates moved by a span of time from :func:`as_time_span`, forwards by default."""
     if not isinstance(span, np.timedelta64):
         index = sys.modules["pandas"].DatetimeIndex(dates)
-        moved = [date - span if backwards else date + span for date in index]
-        return np.array([date.to_datetime64() for date in moved], dtype="M8[ns]")
+        shifted = [date - span if backwards else date + span for date in index]
+        return np.array([date.to_datetime64() for date in shifted], dtype="M8[ns]")
     return dates - span if backwards else dates + span
 
 
 def horizon_in_dates(horizon: Any, dates: Array | None) -> int:
-    """Return a horizon as a number of dates, at least 1: of a span of time, the most dates in it.
+    """Return a horizon as a number of dates, at least 1: for a span of time, the most dates in it.
 
-    ``dates``: those of the records, in any order. They are needed for a span only.
+    ``dates``: the dates of the records, in any order; needed for a span only.
     """
     span = as_time_span(horizon, "horizon")
     if span is None:
@@ -364,29 +387,35 @@ def horizon_in_dates(horizon: Any, dates: Array | None) -> int:
             "times=, or a number."
         )
     calendar = np.unique(dates)
-    first = np.searchsorted(calendar, shift_dates(calendar, span, backwards=True))
-    return max(1, int((np.arange(len(calendar)) - first).max()))
+    span_starts = shift_dates(calendar, span, backwards=True)
+    first_in_span = np.searchsorted(calendar, span_starts)
+    n_earlier_in_span = np.arange(len(calendar)) - first_in_span
+    return max(1, int(n_earlier_in_span.max()))
 
 
 def step_name(dates: Array) -> str:
     """Return the name of one step in time: ``"day"`` … ``"month"``, else ``"date"``."""
     if dates.dtype.kind != "M" or dates.min() == dates.max():
         return "date"
-    step = float(np.median(np.diff(np.unique(dates)) / np.timedelta64(1, "s")))
-    names = [name for name, seconds in _STEP_NAMES if abs(step - seconds) < 1e-6 * seconds]
-    return names[0] if names else "month" if 28 <= step / 86_400 <= 31 else "date"
+    steps = np.diff(np.unique(dates)) / np.timedelta64(1, "s")
+    usual_step = float(np.median(steps))  # seconds
+    for name, seconds in _STEP_NAMES:
+        if abs(usual_step - seconds) < 1e-6 * seconds:
+            return name
+    return "month" if 28 <= usual_step / 86_400 <= 31 else "date"
 
 
 def describe_calendar_gaps(dates: Array) -> str:
-    """Return a sentence on dates that are missing from a regular calendar, or nothing."""
+    """Return a sentence on dates that are missing from a regular calendar, "" if none are."""
     if dates.dtype.kind != "M":
         return ""
-    steps = np.diff(np.unique(dates)) / np.timedelta64(1, "D")
-    usual = float(np.median(steps)) if len(steps) else 0.0
-    longer = steps[steps > 1.5 * usual]
-    if not len(longer):
+    steps = np.diff(np.unique(dates)) / np.timedelta64(1, "D")  # days
+    usual_step = float(np.median(steps)) if len(steps) else 0.0
+    longer_steps = steps[steps > 1.5 * usual_step]
+    if not len(longer_steps):
         return ""
     return (
-        f"Dates without records are left out, not filled in: {len(longer)} of {len(steps)} steps "
-        f"are longer than the usual {usual:.3g} days, the longest {longer.max():.4g} days"
+        f"Dates without records are left out, not filled in: {len(longer_steps)} of {len(steps)} "
+        f"steps are longer than the usual {usual_step:.3g} days, the longest "
+        f"{longer_steps.max():.4g} days"
     )

@@ -1,9 +1,8 @@
-"""Conversion of the argument ``correlation`` to a model; of a list the worst counts."""
+"""Conversion of the argument ``correlation`` to a model; a list of models has the worst bounds."""
 
 from __future__ import annotations
 
 import difflib
-import itertools
 import numbers
 from collections.abc import Sequence
 
@@ -25,7 +24,7 @@ from sklearn_bdp.correlation.time_order import TimeOrdered
 
 
 def _common_size(models):
-    """Return the number of records that models are tied to, None if all describe any number."""
+    """Return the number of records of several models, None if all describe any number."""
     sizes = sorted({model.n_records for model in models if model.n_records is not None})
     if len(sizes) > 1:
         raise ValueError(f"models must describe one number of records, got {sizes}.")
@@ -33,7 +32,9 @@ def _common_size(models):
 
 
 class WorstOf(CorrelationModel):
-    """List of models of which one is true (Song, Wang, Chaudhuri 2017: the class Theta).
+    """List of models of which at least one is true (Song, Wang, Chaudhuri 2017: the class Theta).
+
+    Every bound is the worst of those of the models.
 
     Parameters
     ----------
@@ -100,29 +101,36 @@ class WorstOf(CorrelationModel):
 
     def components(self, n: int) -> Array:
         # Records are joined by the groups of any of the models.
-        codes = [model.components(n) for model in self.models]
-        first = np.concatenate(
-            [np.unique(component, return_index=True)[1][component] for component in codes]
-        )
-        links = np.tile(np.arange(n), len(codes)), first
-        graph = sparse.coo_array((np.ones(len(first)), links), shape=(n, n))
+        graph = sparse.csr_array((n, n))
+        for model in self.models:
+            codes = model.components(n)
+            _, first_records = np.unique(codes, return_index=True)
+            # An edge joins each record with the first one of its component.
+            edges = np.arange(n), first_records[codes]
+            graph = graph + sparse.csr_array((np.ones(n), edges), shape=(n, n))
         return connected_components(graph, directed=False)[1]
 
     def _variance_proxy(self, n, is_mean):
-        return max(m._variance_proxy(n, is_mean) for m in self.models)
+        return max(model._variance_proxy(n, is_mean) for model in self.models)
 
     def _lower_limit(self, values, log_failures, n, binary):
         return np.min(
-            [m._lower_limit(values, log_failures, n, binary) for m in self.models], axis=0
+            [model._lower_limit(values, log_failures, n, binary) for model in self.models], axis=0
         )
 
-    def _cutter(self, n):
-        """Return a model whose cuts break no dependence under any of the models, or raise."""
-        schemes = [model.sampling_scheme(n) for model in self.models]
-        is_dependent = [not scheme.has_independent_records for scheme in schemes]
-        dependent = list(itertools.compress(self.models, is_dependent))
-        schemes = list(itertools.compress(schemes, is_dependent))
-        if not dependent:
+    def _splitting_model(self, n):
+        """Return a model whose splits separate no dependent records under any of the models.
+
+        Raises ValueError if there is none.
+        """
+        dependent_models = []
+        schemes = []  # of the dependent models
+        for model in self.models:
+            scheme = model.sampling_scheme(n)
+            if not scheme.has_independent_records:
+                dependent_models.append(model)
+                schemes.append(scheme)
+        if not dependent_models:
             return self.models[0]
         if any(scheme.bounds_hold_given_rest for scheme in schemes):
             raise ValueError(
@@ -130,24 +138,24 @@ class WorstOf(CorrelationModel):
                 "with the largest influences, or join graphs by networkx.disjoint_union_all."
             )
         if all(scheme.has_independent_units for scheme in schemes):
-            return unnamed_groups(self.components(dependent[0].n_records))
+            return unnamed_groups(self.components(dependent_models[0].n_records))
         if all(scheme.in_time_order for scheme in schemes):
-            # Of chains, the one that forgets most slowly.
-            return max(dependent, key=lambda model: required_gap(model, SPLIT_FAILURE))
+            # Of chains, the one that needs the longest gap.
+            return max(dependent_models, key=lambda model: required_gap(model, SPLIT_FAILURE))
         raise ValueError(
             "a list of chains and graphs does not say where to cut: pass X_val and y_val."
         )
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
         n = self.check_n(n)
-        return self._cutter(n).split(n, holdout, random_state=random_state)
+        return self._splitting_model(n).split(n, holdout, random_state=random_state)
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         n = self.check_n(n)
-        return self._cutter(n).folds(n, n_splits, random_state=random_state)
+        return self._splitting_model(n).folds(n, n_splits, random_state=random_state)
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
-        return WorstOf([m.subset(indices) for m in self.models])
+        return WorstOf([model.subset(indices) for model in self.models])
 
 
 @gap_failure_probability.register
@@ -204,7 +212,7 @@ def check_correlation(
         return _in_sequences(correlation, groups)
     check_declared(correlation)
     if isinstance(correlation, str):
-        return _model_of_word(correlation, groups)
+        return _model_of_keyword(correlation, groups)
     if sparse.issparse(correlation) or is_networkx(correlation):
         return DependencyGraph(correlation)
     if isinstance(correlation, list | tuple) and not _is_matrix(correlation):
@@ -217,9 +225,9 @@ def check_correlation(
     return _in_sequences(_chain_of_matrix(correlation), groups)
 
 
-def _model_of_word(word, groups):
-    """Return the model of ``"time"`` or ``"groups"``."""
-    if word == "time":
+def _model_of_keyword(keyword, groups):
+    """Return the model of the text ``"time"`` or ``"groups"``."""
+    if keyword == "time":
         return TimeOrdered()
     if groups is None:
         raise ValueError(
@@ -244,7 +252,7 @@ def _chain_of_matrix(correlation):
 
 
 def _in_sequences(model, groups):
-    """Return a chain inside each of several sequences, if there are groups; other models as is."""
+    """Return a chain as :class:`ChainSequences` if ``groups`` are given; other models unchanged."""
     if groups is None or not isinstance(model, MarkovChain):
         return model
     return ChainSequences(model, groups)
@@ -257,7 +265,7 @@ _RULE = (
 
 
 def check_declared(correlation: object) -> None:
-    """Raise if a declared correlation is a mere number, a list with "time", or misspelled."""
+    """Raise ValueError if a declared correlation is a number, a list with "time", or misspelled."""
     if isinstance(correlation, numbers.Real) and not isinstance(correlation, bool):
         raise ValueError(
             f"{_RULE}, got the number {correlation!r}. If this is an autocorrelation time in "
@@ -272,8 +280,8 @@ def check_declared(correlation: object) -> None:
         )
     if isinstance(correlation, str) and correlation not in ("groups", "time"):
         similar_words = difflib.get_close_matches(correlation.lower(), ("groups", "time"), n=1)
-        meant = f" Did you mean {similar_words[0]!r}?" if similar_words else ""
-        raise ValueError(f"{_RULE}, got correlation={correlation!r}.{meant}")
+        suggestion = f" Did you mean {similar_words[0]!r}?" if similar_words else ""
+        raise ValueError(f"{_RULE}, got correlation={correlation!r}.{suggestion}")
 
 
 def declares_time_order(correlation: object) -> bool:

@@ -1,4 +1,4 @@
-"""Do cross-validated scores contradict a declared correlation? A misfit raises nothing."""
+"""Tests of a declared correlation by cross-validated scores; a misfit raises no error."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from scipy.spatial import cKDTree
 from sklearn_bdp.correlation.components import label_codes
 from sklearn_bdp.utils.validation import check_array, check_probability
 
-DRAWS = 199  # permutations that the observed scores are compared with
-LONGEST_SERIES = 20_000  # of longer series the first records are tested
-#: Fewest scores or groups in a row, groups with a place.
-SHORTEST_SERIES, FEWEST_PLACES = 40, 10
-NEAREST = 6  # groups around a place that count as its neighbors
+N_PERMUTATIONS = 199  # that the observed scores are compared with
+MAX_SERIES = 20_000  # of longer series the first values are tested
+MIN_SERIES = 40  # fewest scores, or groups in row order, of a test
+MIN_LOCATED_GROUPS = 10  # fewest groups with coordinates of a test
+N_NEAREST = 6  # nearest groups that count as the neighbors of a group with coordinates
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,14 @@ class DependenceReport:
     Parameters
     ----------
     misfit : bool
-        Whether some test failed.
+        Whether at least one test rejected the declared correlation.
     message : str
-        One sentence per failed test, with a declaration to use instead; empty when none failed.
+        One sentence per failed test, with a declaration to use instead; empty if none failed.
     p_value : float or None
         The smallest p-value of the tests; None if there was nothing to test.
     note : str
-        Line of certificates on a declared strength: the test's result, or why there was no test.
+        Line that a certificate shows for a declared strength: the result of the test, or the reason
+        why there was no test; empty for other declarations.
     """
 
     misfit: bool
@@ -60,9 +61,15 @@ _NEAR_GROUPS = (
 
 
 def _report(level, p_values):
-    """Return the report of p-values, which are given by the message to show if they are small."""
+    """Return the report of tests at one significance level.
+
+    ``p_values`` maps the template of each test's message to its p-value. The message is shown if
+    the p-value is at most the level.
+    """
     messages = [
-        text.format(p=p, often=round(1 / level)) for text, p in p_values.items() if p <= level
+        template.format(p=p_value, often=round(1 / level))
+        for template, p_value in p_values.items()
+        if p_value <= level
     ]
     return DependenceReport(bool(messages), "; ".join(messages), min(p_values.values()))
 
@@ -79,20 +86,20 @@ def independence_test(
     Parameters
     ----------
     scores : array-like of shape (n,)
-        Per-record cross-validated scores in row order, of models that were fitted on rows drawn
-        without regard to the order (shuffled folds); with ``folds``, on any others.
+        Per-record cross-validated scores in row order. Without ``folds``, models must have been
+        fitted on rows drawn without regard to the order (shuffled folds).
     groups : array-like of shape (n,), optional
         A label per record.
     folds : array-like of shape (n,), optional
-        Which model scored a record, for instance the number of its test fold. Scores are
-        compared within folds only: a better model does not show dependence.
+        Which model scored a record, for example the number of its test fold. Scores are compared
+        within folds only, because models of some folds are better.
     level : float, default=0.005
         Each test fails at this significance: in one of 200 tables of independent records.
 
     Returns
     -------
     DependenceReport
-        The outcome; nothing is raised or warned here.
+        The result. A misfit raises no error and no warning.
 
     See Also
     --------
@@ -121,19 +128,21 @@ def independence_test(
     series = check_array("scores", scores, shape=(None,))
     level = check_probability("level", level)
     codes = _codes("groups", groups, len(series))
-    strata = _codes("folds", folds, len(series))
-    series = series[:LONGEST_SERIES]
+    strata = _codes("folds", folds, len(series))  # records that are compared with each other
+    series = series[:MAX_SERIES]
     if strata is not None:
         strata = np.unique(strata[: len(series)], return_inverse=True)[1]
-        series = series - (np.bincount(strata, weights=series) / np.bincount(strata))[strata]
-    if len(series) < SHORTEST_SERIES or not np.ptp(series) > 0:
+        stratum_means = np.bincount(strata, weights=series) / np.bincount(strata)
+        series = series - stratum_means[strata]
+    if len(series) < MIN_SERIES or not np.ptp(series) > 0:
         return DependenceReport(False)
-    permute = _permuted(len(series), strata)
-    p_values = {_ORDER: _p([series], _autocorrelation, permute)}
+    permute = _permutation_function(len(series), strata)
+    p_values = {_ORDER: _permutation_p_value([series], _autocorrelation_statistic, permute)}
     if codes is not None and 1 < codes.max() + 1 < len(codes):
         codes = codes[: len(series)]
-        member = sparse.csr_array((np.ones(len(codes)), (codes, range(len(codes)))))
-        p_values[_GROUPS] = _p([series], partial(_between, member), permute)
+        membership = sparse.csr_array((np.ones(len(codes)), (codes, range(len(codes)))))
+        statistic = partial(_group_statistic, membership)
+        p_values[_GROUPS] = _permutation_p_value([series], statistic, permute)
     return _report(level, p_values)
 
 
@@ -148,21 +157,21 @@ def group_independence_test(
 
     Parameters
     ----------
-    scores : array-like of shape (n,) or (n, n_kinds)
-        Per-record cross-validated scores in row order; NaN for unscored records. Several
-        kinds, such as scores and residuals, are tested together at one level.
+    scores : array-like of shape (n,) or (n, n_columns)
+        Per-record cross-validated scores in row order; NaN for unscored records. Several columns,
+        such as scores and residuals, are tested together at one level.
     groups : array-like of shape (n,)
         Group of each record.
     coordinates : array-like of shape (n, n_dimensions), optional
-        Place of each record. Neighbors are then groups near each other, in any order of the rows;
-        without places, groups that follow each other in the rows.
+        Location of each record. Neighbors are then groups near each other, in any order of the
+        rows. By default, neighbors are groups that follow each other in the rows.
     level : float, default=0.005
         Significance of the test (:func:`independence_test`), exact if groups are independent.
 
     Returns
     -------
     DependenceReport
-        The outcome; nothing is raised or warned here.
+        The result. A misfit raises no error and no warning.
 
     See Also
     --------
@@ -183,90 +192,116 @@ def group_independence_test(
     level = check_probability("level", level)
     series = np.asarray(scores, dtype=float)
     series = series.reshape(len(series), -1)
-    scored = np.flatnonzero(~np.isnan(series).any(axis=1))
-    columns = [values for values in series[scored].T if values.size and np.ptp(values) > 0]
-    codes = np.unique(label_codes(groups)[scored], return_inverse=True)[1]
+    scored_records = np.flatnonzero(~np.isnan(series).any(axis=1))
+    columns = [values for values in series[scored_records].T if values.size and np.ptp(values) > 0]
+    codes = np.unique(label_codes(groups)[scored_records], return_inverse=True)[1]
     sizes = np.bincount(codes)
-    statistic = _autocorrelation
-    min_groups = SHORTEST_SERIES
-    max_groups = LONGEST_SERIES
+    statistic = _autocorrelation_statistic
+    min_groups = MIN_SERIES
+    max_groups = MAX_SERIES
     if coordinates is not None:
-        locations = check_array("coordinates", coordinates, shape=(np.shape(scores)[0], None))
+        locations = check_array("coordinates", coordinates, shape=(len(series), None))
         centers = np.column_stack(
-            [np.bincount(codes, weights=axis) / sizes for axis in locations[scored].T]
+            [np.bincount(codes, weights=axis) / sizes for axis in locations[scored_records].T]
         )
-        statistic = partial(_moran, _neighbor_graph(centers))
-        min_groups = FEWEST_PLACES
+        statistic = partial(_moran_statistic, _neighbor_graph(centers))
+        min_groups = MIN_LOCATED_GROUPS
         max_groups = len(sizes)
-    means = [(np.bincount(codes, weights=values) / sizes)[:max_groups] for values in columns]
-    means = [group_means for group_means in means if np.ptp(group_means) > 0]
-    if not means or len(sizes) < min_groups:
+    mean_columns = []  # vectors of group means that vary
+    for values in columns:
+        group_means = (np.bincount(codes, weights=values) / sizes)[:max_groups]
+        if np.ptp(group_means) > 0:
+            mean_columns.append(group_means)
+    if not mean_columns or len(sizes) < min_groups:
         return DependenceReport(False)
-    return _report(level, {_NEAR_GROUPS: _p(means, statistic, _permuted(len(means[0])))})
+    permute = _permutation_function(len(mean_columns[0]))
+    p_value = _permutation_p_value(mean_columns, statistic, permute)
+    return _report(level, {_NEAR_GROUPS: p_value})
 
 
 # -- one permutation test -------------------------------------------------------------------------
 
 
-def _p(columns, statistic, permute):
+def _permutation_p_value(columns, statistic, permute):
     """Return the p-value of columns of values by the largest of their standardized statistics.
 
-    ``permute(values)`` returns the observed values in the first row and permuted values below.
+    ``permute(values)`` returns a matrix with the observed values in the first row and permuted
+    values in each row below. ``statistic(matrix)`` returns one number for each row.
     """
     standardized = []
     for values in columns:
-        rows = permute(values - values.mean())
-        chunks = np.array_split(rows, 1 + rows.size // 500_000)  # to spare memory
+        orderings = permute(values - values.mean())
+        chunks = np.array_split(orderings, 1 + orderings.size // 500_000)  # to spare memory
         statistics = np.concatenate([statistic(chunk) for chunk in chunks])
         standardized.append((statistics - statistics.mean()) / (statistics.std() or 1.0))
-    largest = np.max(standardized, axis=0)
+    largest = np.max(standardized, axis=0)  # over columns, for each ordering
+    observed = largest[0]
     # Ties count against the alternative, so the test is exact.
-    return float((largest >= largest[0] - 1e-9 * (1.0 + abs(largest[0]))).mean())
+    is_as_large = largest >= observed - 1e-9 * (1.0 + abs(observed))
+    return float(is_as_large.mean())
 
 
-def _permuted(n, strata=None):
-    """Return a function that gives values as observed and in random orders (within strata)."""
+def _permutation_function(n, strata=None):
+    """Return a function that maps ``n`` values to a matrix of orderings, one a row.
+
+    The first row is as observed. In the others, values are permuted at random, within the strata if
+    given.
+    """
     rng = np.random.default_rng(20170303)
-    orders = np.tile(np.arange(n), (DRAWS + 1, 1))
+    orders = np.tile(np.arange(n), (N_PERMUTATIONS + 1, 1))
     strata = np.zeros(n, dtype=int) if strata is None else strata
-    order = np.argsort(strata, kind="stable")
-    for stratum in np.split(order, np.cumsum(np.bincount(strata))[:-1]):
-        orders[1:, stratum] = rng.permuted(orders[1:, stratum], axis=1)
+    by_stratum = np.argsort(strata, kind="stable")
+    for records in np.split(by_stratum, np.cumsum(np.bincount(strata))[:-1]):
+        orders[1:, records] = rng.permuted(orders[1:, records], axis=1)
     return lambda values: values[orders]
 
 
-def _autocorrelation(rows):
-    """Return the largest standardized sum of autocorrelations over windows 1, 2, 4, … n / 10."""
-    n = rows.shape[1]
-    windows = 2 ** np.arange(int(np.log2(max(1, n // 10))) + 1)
-    size = fft.next_fast_len(n + int(windows[-1]), real=True)  # longer lags may wrap around
-    covariance = fft.irfft(np.abs(fft.rfft(rows, size, axis=1)) ** 2, size, axis=1)
-    sums = np.cumsum(covariance[:, 1 : windows[-1] + 1], axis=1)[:, windows - 1]
-    return (sums / covariance[:, :1] * np.sqrt(n / windows)).max(axis=1)
+def _autocorrelation_statistic(orderings):
+    """Return the largest standardized sum of autocorrelations of each row.
+
+    The sums are over lags up to 1, 2, 4, … n / 10.
+    """
+    n = orderings.shape[1]
+    max_lags = 2 ** np.arange(int(np.log2(max(1, n // 10))) + 1)
+    # Longer lags than the largest may wrap around.
+    size = fft.next_fast_len(n + int(max_lags[-1]), real=True)
+    spectrum = np.abs(fft.rfft(orderings, size, axis=1)) ** 2
+    autocovariance = fft.irfft(spectrum, size, axis=1)
+    sums = np.cumsum(autocovariance[:, 1 : max_lags[-1] + 1], axis=1)[:, max_lags - 1]
+    standardized = sums / autocovariance[:, :1] * np.sqrt(n / max_lags)
+    return standardized.max(axis=1)
 
 
-def _between(member, rows):
-    """Return the variance between groups; ``member`` has one row per group."""
-    return ((member @ rows.T) ** 2 / np.maximum(member.sum(axis=1), 1.0)[:, None]).sum(axis=0)
+def _group_statistic(membership, orderings):
+    """Return the sum of squares between groups of each row.
+
+    ``membership`` has one row per group, with 1 for its records.
+    """
+    sizes = np.maximum(membership.sum(axis=1), 1.0)
+    group_sums = membership @ orderings.T
+    return (group_sums**2 / sizes[:, None]).sum(axis=0)
 
 
-def _moran(edges, rows):
-    """Return the sum over edges of products (Moran's statistic)."""
-    return np.einsum("ij,ji->i", rows, edges @ rows.T)
+def _moran_statistic(adjacency, orderings):
+    """Return the sum over edges of products of both ends, of each row (Moran's statistic)."""
+    return np.einsum("ij,ji->i", orderings, adjacency @ orderings.T)
 
 
 def _neighbor_graph(centers):
-    """Return the graph that joins each center with its nearest ones."""
-    count = len(centers)
-    _, neighbors = cKDTree(centers).query(centers, min(NEAREST, count - 1) + 1)
-    neighbors = neighbors.reshape(count, -1)
-    rows = np.repeat(np.arange(count), neighbors.shape[1])
-    graph = sparse.csr_array((np.ones(rows.size), (rows, neighbors.ravel())), shape=(count, count))
-    return sparse.csr_array(graph.maximum(graph.T) - sparse.eye_array(count))
+    """Return the adjacency matrix of a graph that joins each center with its nearest ones."""
+    n_centers = len(centers)
+    n_nearest = min(N_NEAREST, n_centers - 1)
+    _, nearest = cKDTree(centers).query(centers, n_nearest + 1)  # itself included
+    nearest = nearest.reshape(n_centers, -1)
+    sources = np.repeat(np.arange(n_centers), nearest.shape[1])
+    links = sparse.csr_array(
+        (np.ones(sources.size), (sources, nearest.ravel())), shape=(n_centers, n_centers)
+    )
+    return sparse.csr_array(links.maximum(links.T) - sparse.eye_array(n_centers))
 
 
 def _codes(name, labels, n):
-    """Return labels as numbers from 0, or None without labels."""
+    """Return labels as numbers from 0, one for each of ``n`` scores; None without labels."""
     if labels is None:
         return None
     codes = label_codes(labels)

@@ -1,4 +1,4 @@
-"""Frozen values: objects whose content is set once, with results that are kept on demand."""
+"""Frozen values: objects whose content is set once, and a cache of their results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn_bdp.utils.hashing import bytes_digest
 
 Result = TypeVar("Result")
 
-_MAX_KEPT = 512  # results of one object
+_MAX_CACHED = 512  # results of one object
 
 
 class FrozenValue:
@@ -32,7 +32,7 @@ class FrozenValue:
             cls.fingerprint_name = cls.__name__
 
     def _freeze(self, *content):
-        """Allow no further change; ``content``: strings, numbers, arrays that make values equal."""
+        """Allow no further change. Equal ``content`` (text, numbers, arrays) makes values equal."""
         set_content(self, content)
 
     def fingerprint(self) -> str:
@@ -41,15 +41,16 @@ class FrozenValue:
         Returns
         -------
         str
-            Hexadecimal.
+            64 hexadecimal digits.
         """
         chunks = [self.fingerprint_name.encode()]
-        for part in self._content:
-            if isinstance(part, np.ndarray):
-                part = np.ascontiguousarray(part, np.int64 if part.dtype.kind == "i" else None)
-                chunks += [f"|{part.dtype.str}{part.shape}|".encode(), part.tobytes()]
+        for item in self._content:
+            if isinstance(item, np.ndarray):
+                dtype = np.int64 if item.dtype.kind == "i" else None  # equal on all platforms
+                array = np.ascontiguousarray(item, dtype)
+                chunks += [f"|{array.dtype.str}{array.shape}|".encode(), array.tobytes()]
             else:
-                chunks.append(f"|{part!r}".encode())
+                chunks.append(f"|{item!r}".encode())
         return bytes_digest(chunks)
 
     def __setattr__(self, name, value):
@@ -91,7 +92,7 @@ def cached(value: FrozenValue, key: Any, compute: Callable[[], Result]) -> Resul
     """Return ``compute()``, computed once for each key of a value (bounded, never pickled)."""
     memory = value._memory
     if key not in memory:
-        if len(memory) >= _MAX_KEPT:
+        if len(memory) >= _MAX_CACHED:
             memory.clear()
         memory[key] = compute()
     return memory[key]

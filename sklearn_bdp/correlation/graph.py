@@ -1,7 +1,7 @@
-"""Graphs of known structure and unknown strength: input, and nodes that may be held out.
+"""Models of a graph whose edges have no declared strength.
 
-Components (:class:`DependencyGraph`), nodes with a buffer (``reach="edges"``), or nodes that are
-not neighbors, given all others (:class:`UnknownStrengthNetwork`; theory G27).
+Components are held out (:class:`DependencyGraph`), or nodes with a buffer (``reach="edges"``), or
+nodes that are not neighbors, given all others (:class:`UnknownStrengthNetwork`; theory G27).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from sklearn_bdp.correlation.graph_input import NodeNames, edges_between, is_mas
 from sklearn_bdp.correlation.node_matching import NodeMatching
 from sklearn_bdp.utils.validation import check_option
 
-#: Nodes without common edges that a holdout must have (theory G27).
-FEWEST = 20
+#: Fewest holdout nodes of which no two are neighbors (theory G27).
+MIN_HOLDOUT_NODES = 20
 
 
 def read_graph(graph, *, reads_weights=False, nodelist=None):
-    """Return a symmetric CSR matrix without diagonal, and the names of its rows.
+    """Return a symmetric CSR matrix without diagonal, and the :class:`NodeNames` of its rows.
 
     ``graph``: any form that :func:`~sklearn_bdp.correlation.graph_input.read_edges` takes.
     """
@@ -52,10 +52,10 @@ def read_graph(graph, *, reads_weights=False, nodelist=None):
 
 
 class GraphModel(ComponentModel):
-    """Shared part of models tied to a graph whose components are independent."""
+    """Base class of models tied to a graph whose components are independent."""
 
     n_records: int
-    _nodes: NodeNames | None = None  # names of the records; models may be equal without
+    _nodes: NodeNames | None = None  # names of the records; equal models may differ in them
     _size_hint = (
         " Rows of X are nodes, in the order of the graph. For several graphs, use "
         "networkx.disjoint_union_all. If only some nodes have a row, use "
@@ -64,19 +64,29 @@ class GraphModel(ComponentModel):
     )
 
     def _set_graph(self, matrix, n=None, nodes=None, caveats=()):
-        """Set the graph, whose first ``n`` nodes are the records (by default all)."""
-        self._indptr, self._indices, self._data = matrix.indptr, matrix.indices, matrix.data
-        codes = connected_components(matrix, directed=False)[1]
-        self.components_ = np.unique(codes[:n], return_inverse=True)[1].astype(np.int64)
-        self._codes = self.components_
-        self.n_components_, self.n_records = int(self.components_.max()) + 1, len(self.components_)
-        self.caveats, self._nodes = caveats, nodes
-        excluded = any("too large to be held out" in line for line in caveats)
-        if self.n_components_ < self.n_records:
-            self._target = "new components of the graph" + ", not the largest one" * excluded
+        """Set the graph, whose first ``n`` nodes are the records (by default all).
 
-    def _freeze(self, *more):
-        super()._freeze(self.n_records, self._indptr, self._indices, self._data, *more)
+        ``matrix``: symmetric CSR matrix of all nodes. ``nodes``: the names of the records.
+        """
+        self._indptr = matrix.indptr
+        self._indices = matrix.indices
+        self._data = matrix.data
+        component_of_node = connected_components(matrix, directed=False)[1]
+        codes = np.unique(component_of_node[:n], return_inverse=True)[1]
+        self.components_ = codes.astype(np.int64)
+        self._codes = self.components_
+        self.n_components_ = int(self.components_.max()) + 1
+        self.n_records = len(self.components_)
+        self.caveats = caveats
+        self._nodes = nodes
+        largest_is_excluded = any("too large to be held out" in line for line in caveats)
+        if self.n_components_ < self.n_records:
+            self._target = "new components of the graph"
+            if largest_is_excluded:
+                self._target += ", not the largest one"
+
+    def _freeze(self, *extra_content):
+        super()._freeze(self.n_records, self._indptr, self._indices, self._data, *extra_content)
 
     def __repr__(self) -> str:
         return (
@@ -86,28 +96,33 @@ class GraphModel(ComponentModel):
 
     @property
     def adjacency_(self) -> Any:
-        """Symmetric sparse matrix of the graph."""
+        """Symmetric sparse matrix of the graph, with one row per node."""
         n = len(self._indptr) - 1
         return sparse.csr_array((self._data, self._indices, self._indptr), shape=(n, n))
 
     def names(self, indices):
-        """Return the :class:`NodeNames` of some records, None if they are not known."""
+        """Return the :class:`NodeNames` of the records with these indices, None if not known."""
         return None if self._nodes is None else self._nodes.take(indices)
 
     def has_whole_components(self, indices):
-        """Return whether the records are whole components."""
-        counts = np.bincount(self.components_[indices], minlength=self.n_components_)
-        return bool(np.all((counts == 0) | (counts == np.bincount(self.components_))))
-
-    def _excluded(self, indices):
-        """Return the caveat of a graph whose largest component could not be held out."""
+        """Return whether the records with these indices are whole components."""
         sizes = np.bincount(self.components_)
-        giant = int(np.argmax(sizes))
-        if (self.components_[indices] == giant).any() or sizes[giant] <= len(indices):
+        counts = np.bincount(self.components_[indices], minlength=self.n_components_)
+        return bool(np.all((counts == 0) | (counts == sizes)))
+
+    def _excluded_caveats(self, indices):
+        """Return a tuple with the caveat that the largest component is too large to be held out.
+
+        It is empty if the records with these indices, the holdout, have some of that component or
+        are as many as it.
+        """
+        sizes = np.bincount(self.components_)
+        largest = int(np.argmax(sizes))
+        if (self.components_[indices] == largest).any() or sizes[largest] <= len(indices):
             return ()
         return (
             f"Intervals apply to components like those held out: the largest component, "
-            f"{100 * sizes[giant] / sizes.sum():.0f}% of all nodes, is too large to be held out.",
+            f"{100 * sizes[largest] / sizes.sum():.0f}% of all nodes, is too large to be held out.",
         )
 
 
@@ -118,8 +133,9 @@ class DependencyGraph(GraphModel, Groups):
     ----------
     graph : scipy.sparse matrix, networkx graph, array or table of shape (n, n), dict or list
         Stored entries of a sparse matrix and nonzero entries of an array are edges; weights and
-        directions are ignored. A dict holds the neighbors of each node by name (as objects of
-        spatial weights do in ``neighbors``), a list their positions, one list for each node.
+        directions are ignored. A dict maps the name of each node to the names of its neighbors (as
+        ``neighbors`` of spatial weights does). A list has one entry per node, the positions of its
+        neighbors.
     reach : {"components", "edges"}, default="components"
         ``"components"``: records of different components are independent, and no more. Whole
         components are held out. ``"edges"``: any two sets of records without an edge between them
@@ -127,8 +143,9 @@ class DependencyGraph(GraphModel, Groups):
         (``radius_neighbors_graph(coordinates, r)``). Records without a common edge are held out,
         and their neighbors are used nowhere: they are a buffer.
     nodelist : array-like of shape (n,), optional
-        Node that each row of ``X`` is, for example ``X.index``, if nodes have names. By default
-        rows are in graph order: integers must ascend, and other names must be the index of ``X``.
+        Name of the node in each row of ``X``, for example ``X.index``, if nodes have names. By
+        default rows are in graph order: integers must ascend, and other names must be the index of
+        ``X``.
 
     Attributes
     ----------
@@ -148,8 +165,8 @@ class DependencyGraph(GraphModel, Groups):
     See Also
     --------
     DependencyGraph.from_edges : The same from a list of edges.
-    MarkovNetwork : Nodes of one graph, given their neighbors.
-    Groups : Groups without a graph.
+    MarkovNetwork : Dependence between the nodes of one graph, given their neighbors.
+    Groups : Dependence inside groups, without a graph.
 
     Notes
     -----
@@ -198,8 +215,8 @@ class DependencyGraph(GraphModel, Groups):
         n_nodes : int, optional
             Number of nodes, if the ends are positions. By default, 1 more than the largest.
         nodelist : array-like of shape (n,), optional
-            Node that each row of ``X`` is, for example ``X.index``; also names nodes without an
-            edge. Integers are names if it is given.
+            Name of the node in each row of ``X``, for example ``X.index``; includes nodes without
+            an edge. If given, integers in ``edges`` are names.
         reach : {"components", "edges"}, default="components"
             As for the class.
 
@@ -240,40 +257,42 @@ class DependencyGraph(GraphModel, Groups):
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
         n = self.check_n(n)
         if self.reach == "components":
-            self._check_parts(n, n / 2)
+            self._check_component_sizes(n, n / 2)
             return super().split(n, holdout, random_state=random_state)
-        size = holdout_size(n, holdout)
-        chosen, train = buffered_set(self.adjacency_, holdout, generator(random_state))
-        if len(chosen) < min(FEWEST, size):
+        n_holdout = holdout_size(n, holdout)
+        held_out, train = buffered_set(self.adjacency_, holdout, generator(random_state))
+        if len(held_out) < min(MIN_HOLDOUT_NODES, n_holdout):
             raise ValueError(
-                f"reach='edges' must hold out {FEWEST} nodes without neighbors in the training "
-                f"set, and finds {len(chosen)}. Declare fewer edges, or bring X_val, y_val."
+                f"reach='edges' must hold out {MIN_HOLDOUT_NODES} nodes without neighbors in the "
+                f"training set, and finds {len(held_out)}. Declare fewer edges, or bring X_val, "
+                "y_val."
             )
-        return Split(train, chosen)
+        return Split(train, held_out)
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         n = self.check_n(n)
         if self.reach == "components":
-            self._check_parts(n, n - 1)
+            self._check_component_sizes(n, n - 1)
             return super().folds(n, n_splits, random_state=random_state)
         n_splits = check_splits(n_splits, n, "records")
         graph = self.adjacency_
-        # Stretches of this order are compact: few of their neighbors are outside and lost.
+        # Consecutive nodes of this order are close in the graph, so that few of their neighbors are
+        # outside a fold and lost to training.
         order = reverse_cuthill_mckee(graph, symmetric_mode=True)
-        pairs = []
+        folds = []
         for test in np.array_split(order, n_splits):
             in_training = np.ones(n, dtype=bool)
             in_training[test] = False
-            in_training[graph[test].indices] = False
+            in_training[graph[test].indices] = False  # neighbors of test nodes
             if not in_training.any():
                 raise ValueError(
                     f"n_splits must leave training records, got {n_splits=}: use more folds."
                 )
-            pairs.append((np.flatnonzero(in_training), np.sort(test)))
-        return pairs
+            folds.append((np.flatnonzero(in_training), np.sort(test)))
+        return folds
 
-    def _check_parts(self, n, max_size):
-        """Raise an error with alternatives if a component is too large for a split."""
+    def _check_component_sizes(self, n, max_size):
+        """Raise ValueError if a component has more than ``max_size`` of ``n`` records."""
         if self.sizes_.max() > max_size and n > 1:
             raise ValueError(
                 f"correlation has one connected component with {self.sizes_.max()} of {n} records. "
@@ -288,9 +307,9 @@ class DependencyGraph(GraphModel, Groups):
         if self.reach == "components":
             return self.subset(indices)
         indices = check_indices(indices, self.n_records)
-        graph = self.adjacency_[indices]
-        buffer = len(np.setdiff1d(graph.indices, indices))
-        codes = connected_components(graph[:, indices], directed=False)[1]
+        holdout_edges = self.adjacency_[indices]  # one row per holdout record
+        n_buffer = len(np.setdiff1d(holdout_edges.indices, indices))
+        codes = connected_components(holdout_edges[:, indices], directed=False)[1]
         return ConditionallyIndependent(
             codes,
             f"{len(indices)} records without an edge to the training set, in {codes.max() + 1} "
@@ -298,7 +317,7 @@ class DependencyGraph(GraphModel, Groups):
             target="new records at the places held out",
             caveats=(
                 "Sets of records without an edge between them are independent. No prediction uses "
-                f"the buffer: {buffer} neighbors of the holdout, which are in no training set.",
+                f"the buffer: {n_buffer} neighbors of the holdout, which are in no training set.",
             ),
             nodes=self.names(indices),
         )
@@ -310,10 +329,12 @@ class DependencyGraph(GraphModel, Groups):
         indices = check_indices(indices, self.n_records)
         if self.reach == "components" and not self.has_whole_components(indices):
             return super().subset(indices)
-        subgraph = object.__new__(DependencyGraph)
         matrix = sparse.csr_array(self.adjacency_[indices][:, indices])
         matrix.sort_indices()
-        subgraph._set_structure(matrix, self.reach, self.names(indices), self._excluded(indices))
+        subgraph = object.__new__(DependencyGraph)
+        subgraph._set_structure(
+            matrix, self.reach, self.names(indices), self._excluded_caveats(indices)
+        )
         return subgraph
 
 
@@ -321,9 +342,9 @@ class DependencyGraph(GraphModel, Groups):
 def _n_linked_records(model: DependencyGraph, train: Array, test: Array) -> int:
     if model.reach == "components":
         return n_split_components.dispatch(object)(model, train, test)
-    is_linked = np.zeros(model.n_records, dtype=bool)
-    is_linked[model.adjacency_[train].indices] = True
-    return int(np.count_nonzero(is_linked[test]))
+    has_training_neighbor = np.zeros(model.n_records, dtype=bool)
+    has_training_neighbor[model.adjacency_[train].indices] = True
+    return int(np.count_nonzero(has_training_neighbor[test]))
 
 
 @match_nodes.register
@@ -331,10 +352,11 @@ def _match_graph_nodes(model: GraphModel, train: Array, holdout: Array) -> NodeM
     scheme = model.sampling_scheme(model.n_records)
     if not scheme.bounds_hold_given_rest or model.has_whole_components(holdout):
         return None
-    counts = np.diff(sparse.csr_array(model.adjacency_[holdout][:, train]).indptr)
+    cross_edges = sparse.csr_array(model.adjacency_[holdout][:, train])
+    n_training_neighbors = np.diff(cross_edges.indptr)  # of each holdout node
     train_edges = sparse.csr_array(model.adjacency_[train][:, train])
     train_edges.data = np.ones_like(train_edges.data)
-    return NodeMatching(train_edges, counts)
+    return NodeMatching(train_edges, n_training_neighbors)
 
 
 @match_nodes.register
@@ -353,29 +375,33 @@ GIVEN_CAVEATS = (
 
 
 class UnknownStrengthNetwork(GraphModel):
-    """A Markov network of which only the graph is known: ``MarkovNetwork(graph)`` (theory G27)."""
+    """A Markov network of which only the graph is known: ``MarkovNetwork(graph)`` (theory G27).
+
+    ``graph``, ``nodelist`` and ``labeled`` are those of ``MarkovNetwork``.
+    """
 
     fingerprint_name = "AnyStrength"
     _bounds_hold_given_rest = True
 
     def __init__(self, graph, nodelist, labeled):
         edges = read_edges(graph)
-        rows = None if labeled is None else list(labeled)
-        masked = rows is not None and is_mask(rows)
-        if rows is None and nodelist is not None and edges.names is not None:
-            rows = list(nodelist)  # without an isolated node that has no row, for example
-        names = _names_of_rows(edges, rows, nodelist, masked=masked)
+        # Nodes that have a row in X, in row order, or a mask of the nodes; None if all nodes have.
+        labeled_nodes = None if labeled is None else list(labeled)
+        masked = labeled_nodes is not None and is_mask(labeled_nodes)
+        if labeled_nodes is None and nodelist is not None and edges.names is not None:
+            labeled_nodes = list(nodelist)  # without an isolated node that has no row, for example
+        names = _names_of_nodes(edges, labeled_nodes, nodelist, masked=masked)
         matrix = edges.matrix(names)
-        if rows is not None:  # nodes without a row come last
+        if labeled_nodes is not None:  # nodes without a row come last
             parameter = "nodelist" if labeled is None else "labeled"
-            chosen = _positions_of_rows(parameter, rows, names, masked=masked)
-            order = np.r_[chosen, np.setdiff1d(np.arange(edges.n_nodes), chosen)]
+            positions = _labeled_positions(parameter, labeled_nodes, names, masked=masked)
+            order = np.r_[positions, np.setdiff1d(np.arange(edges.n_nodes), positions)]
             matrix = sparse.csr_array(matrix[order][:, order])
             matrix.sort_indices()
-            names = names.take(chosen)
+            names = names.take(positions)
         matrix.data = np.full_like(matrix.data, math.inf)
         self._set_graph(matrix, len(names.values), names)
-        self._freeze(False)  # part of fingerprints that ledgers hold
+        self._freeze(False)  # this value is in the fingerprints that ledgers hold
 
     def __repr__(self) -> str:
         return super().__repr__().replace(type(self).__name__, "MarkovNetwork", 1)
@@ -389,19 +415,25 @@ class UnknownStrengthNetwork(GraphModel):
         )
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
-        size = holdout_size(self.check_n(n), holdout)
-        graph = self.adjacency_[:n]
-        if len(self._indptr) - 1 > n:  # a component of the others counts as one neighbor
-            count, codes = connected_components(self.adjacency_[n:, n:], directed=False)
-            columns = np.r_[np.arange(n), n + codes][graph.indices]
-            graph = sparse.csr_array((graph.data, columns, graph.indptr), shape=(n, n + count))
-        chosen = independent_set(graph, size, generator(random_state))
-        if len(chosen) < FEWEST:
-            problem = (
-                f"MarkovNetwork(graph) holds out at least {FEWEST} nodes that are not neighbors, "
-                f"got {len(chosen)} of {n}"
+        n_holdout = holdout_size(self.check_n(n), holdout)
+        graph = self.adjacency_[:n]  # one row per record, one column per node
+        n_nodes = len(self._indptr) - 1
+        if n_nodes > n:
+            # Each component of nodes without a record becomes one column.
+            other_edges = self.adjacency_[n:, n:]
+            n_components, codes = connected_components(other_edges, directed=False)
+            column_of_node = np.r_[np.arange(n), n + codes]
+            graph = sparse.csr_array(
+                (graph.data, column_of_node[graph.indices], graph.indptr),
+                shape=(n, n + n_components),
             )
-            if len(chosen) == size:
+        held_out = independent_set(graph, n_holdout, generator(random_state))
+        if len(held_out) < MIN_HOLDOUT_NODES:
+            problem = (
+                f"MarkovNetwork(graph) holds out at least {MIN_HOLDOUT_NODES} nodes that are not "
+                f"neighbors, got {len(held_out)} of {n}"
+            )
+            if len(held_out) == n_holdout:
                 raise ValueError(f"{problem} ({holdout=}). Set a larger holdout=.")
             degree = np.diff(graph.indptr)
             raise ValueError(
@@ -409,58 +441,74 @@ class UnknownStrengthNetwork(GraphModel):
                 f"number is {degree.max()}. Declare fewer edges, or influence= a number of nats or "
                 "'estimate', or bring another graph's records as X_val, y_val."
             )
-        return Split(np.setdiff1d(np.arange(n), chosen), chosen)
+        return Split(np.setdiff1d(np.arange(n), held_out), held_out)
 
     def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
-        """Return the components of the holdout given all other records (theory G27).
+        """Return the model of holdout nodes given all other records (theory G27).
 
-        Nodes without a record connect the holdout nodes that they touch.
+        These are independent components. Nodes without a record connect their neighbors.
         """
         indices = check_indices(indices, self.n_records)
-        nodes = np.r_[indices, np.arange(self.n_records, len(self._indptr) - 1)]
-        codes = connected_components(self.adjacency_[nodes][:, nodes], directed=False)[1]
-        codes = np.unique(codes[: len(indices)], return_inverse=True)[1]
+        nodes_without_record = np.arange(self.n_records, len(self._indptr) - 1)
+        nodes = np.r_[indices, nodes_without_record]
+        component_of_node = connected_components(self.adjacency_[nodes][:, nodes], directed=False)[
+            1
+        ]
+        codes = np.unique(component_of_node[: len(indices)], return_inverse=True)[1]
         return nodes_given_rest(self, indices, codes)
 
     def training_model(self, indices: ArrayLike) -> CorrelationModel:
-        """Return nodes without a guarantee: inner folds are random."""
+        """Return independent records, so that folds are random; no guarantee depends on them."""
         return unnamed_groups(np.arange(len(check_indices(indices, self.n_records))))
 
 
-def _names_of_rows(edges, rows, nodelist, *, masked):
-    """Return the nodes in record order: that of the graph or of a mask, or as rows name them."""
-    if rows is None or masked:
+def _names_of_nodes(edges, labeled_nodes, nodelist, *, masked):
+    """Return the names of all nodes, in the order of the matrix before records are put first.
+
+    ``edges``: the graph. ``labeled_nodes``: the nodes with a row in ``X``, or a mask (``masked``);
+    None if all have one.
+    """
+    if labeled_nodes is None or masked:
         names = edges.node_names(nodelist)
-        # A mask is in the order of the graph, so that the caller knows it.
+        # A mask is in the order of the graph, so the caller has declared it.
         return dataclasses.replace(names, is_declared=names.is_declared or masked)
     values = tuple(range(edges.n_nodes)) if edges.names is None else edges.names
     return NodeNames(values, is_declared=True, is_matrix=edges.names is None)
 
 
-def _positions_of_rows(parameter, rows, names, *, masked):
-    """Return the positions of the nodes that are rows of the table, in the order of the rows."""
+def _labeled_positions(parameter, labeled_nodes, names, *, masked):
+    """Return the positions in ``names`` of the nodes with a row in ``X``, in row order.
+
+    ``labeled_nodes``: their names, or a mask of all nodes (``masked``). ``parameter``: the argument
+    that held them, for errors.
+    """
     n_nodes = len(names.values)
     if masked:
-        positions = np.flatnonzero(rows).tolist() if len(rows) == n_nodes else []
+        is_complete = len(labeled_nodes) == n_nodes
+        positions = np.flatnonzero(labeled_nodes).tolist() if is_complete else []
     else:
-        number = {node: k for k, node in enumerate(names.values)}
-        unknown = [row for row in rows if row not in number]
-        if unknown:
+        position_of_node = {node: k for k, node in enumerate(names.values)}
+        unknown_nodes = [node for node in labeled_nodes if node not in position_of_node]
+        if unknown_nodes:
             raise ValueError(
-                f"{parameter} must name nodes of graph, got {unknown[0]!r}, which is none of its "
-                f"{n_nodes} nodes. Add nodes without an edge to the graph."
+                f"{parameter} must name nodes of graph, got {unknown_nodes[0]!r}, which is none of "
+                f"its {n_nodes} nodes. Add nodes without an edge to the graph."
             )
-        positions = [number[row] for row in rows]
-    if not positions or len(set(positions)) < len(positions):
+        positions = [position_of_node[node] for node in labeled_nodes]
+    n_distinct = len(set(positions))
+    if not positions or n_distinct < len(positions):
         raise ValueError(
             f"{parameter} must name nodes of graph, each once, or be a mask of all {n_nodes}. "
-            f"{len(set(positions))} nodes were named by {len(rows)} entries."
+            f"{n_distinct} nodes were named by {len(labeled_nodes)} entries."
         )
     return positions
 
 
 def nodes_given_rest(network, indices, codes):
-    """Return the model of nodes whose ``codes`` are their components given all others (G27)."""
+    """Return the model of some nodes of a network given all others (theory G27).
+
+    ``indices``: the holdout nodes. ``codes``: the component of each, given all other nodes.
+    """
     degree = np.diff(network._indptr)[: network.n_records]
     caveats = GIVEN_CAVEATS
     n_components = int(codes.max()) + 1
@@ -483,61 +531,67 @@ def nodes_given_rest(network, indices, codes):
 def buffered_set(graph, fraction, rng):
     """Return rows of which no two are neighbors, and the other rows without their neighbors.
 
-    The first are a ``fraction`` of all returned rows, buffer excluded. Of the free rows the one
-    comes next that costs least: the training rows lost to the buffer in relation to ``1 + degree``
-    (theory G27). Costs only fall, so a lazy heap holds each of them.
+    ``graph`` is a symmetric CSR array. Of all returned rows, the first are a ``fraction``; the
+    buffer of their neighbors is in neither. A greedy search takes the free row that costs least
+    next: the number of rows that it takes from the training set in relation to ``1 + degree``
+    (theory G27). Costs only fall, so the heap may hold outdated entries, which are skipped.
     """
     n = graph.shape[0]
     degree = np.diff(graph.indptr)
+    # Neighbors of a row: columns[start[row] : start[row + 1]].
     start = graph.indptr.tolist()
     columns = graph.indices.tolist()
-    lost = degree.tolist()
-    ties = rng.random(n).tolist()
-    is_free = [True] * n
-    chosen = []
-    scale = (1.0 / (1.0 + degree)).tolist()
-    heap = [(lost[row] * scale[row], ties[row], row) for row in range(n)]
+    n_free_neighbors = degree.tolist()
+    tie_breakers = rng.random(n).tolist()
+    is_free = [True] * n  # neither held out nor in the buffer
+    held_out = []
+    weight = (1.0 / (1.0 + degree)).tolist()
+    heap = [(n_free_neighbors[row] * weight[row], tie_breakers[row], row) for row in range(n)]
     heapq.heapify(heap)
     n_free = n
-    while heap and len(chosen) < fraction * (len(chosen) + n_free):
+    while heap and len(held_out) < fraction * (len(held_out) + n_free):
         cost, _, row = heapq.heappop(heap)
-        if not is_free[row] or cost != lost[row] * scale[row] or lost[row] + 1 >= n_free:
+        is_outdated = not is_free[row] or cost != n_free_neighbors[row] * weight[row]
+        n_taken = n_free_neighbors[row] + 1
+        if is_outdated or n_taken >= n_free:
             continue
-        n_free -= lost[row] + 1
+        n_free -= n_taken
         is_free[row] = False
-        chosen.append(row)
-        for buffer in columns[start[row] : start[row + 1]]:
-            if not is_free[buffer]:
+        held_out.append(row)
+        for buffer_row in columns[start[row] : start[row + 1]]:
+            if not is_free[buffer_row]:
                 continue
-            is_free[buffer] = False
-            for neighbor in columns[start[buffer] : start[buffer + 1]]:
-                lost[neighbor] -= 1
+            is_free[buffer_row] = False
+            for neighbor in columns[start[buffer_row] : start[buffer_row + 1]]:
+                n_free_neighbors[neighbor] -= 1
                 if is_free[neighbor]:
-                    cost = lost[neighbor] * scale[neighbor]
-                    heapq.heappush(heap, (cost, ties[neighbor], neighbor))
-    return np.sort(chosen), np.flatnonzero(is_free)
+                    cost = n_free_neighbors[neighbor] * weight[neighbor]
+                    heapq.heappush(heap, (cost, tie_breakers[neighbor], neighbor))
+    return np.sort(held_out), np.flatnonzero(is_free)
 
 
-def independent_set(graph, size, rng):
-    """Return at most ``size`` rows of which no two are neighbors, ascending (theory G27).
+def independent_set(graph, max_rows, rng):
+    """Return at most ``max_rows`` rows of which no two are neighbors, ascending (theory G27).
 
     ``graph`` is a CSR array with one row per record. Its first columns are records; each further
     column is a component of nodes without a record, which at most one chosen row may touch. Rows
     come in the order of ``Exp(1) / (1 + degree)``: the weights undo the preference of greedy sets
     for nodes of low degree. Reads the graph and the seed only.
     """
-    n, width = graph.shape
+    n, n_columns = graph.shape
     order = np.argsort(rng.exponential(size=n) / (1.0 + np.diff(graph.indptr)), kind="stable")
     start = graph.indptr.tolist()
     columns = graph.indices
-    blocked = np.zeros(width, dtype=bool)
-    chosen = []
+    is_blocked = np.zeros(n_columns, dtype=bool)
+    chosen_rows = []
     for row in order.tolist():
-        touched = columns[start[row] : start[row + 1]]
-        if blocked[row] or (width > n and blocked[touched[touched >= n]].any()):
+        neighbors = columns[start[row] : start[row + 1]]
+        if is_blocked[row]:
             continue
-        blocked[touched] = True
-        chosen.append(row)
-        if len(chosen) == size:
+        if n_columns > n and is_blocked[neighbors[neighbors >= n]].any():
+            continue
+        is_blocked[neighbors] = True
+        chosen_rows.append(row)
+        if len(chosen_rows) == max_rows:
             break
-    return np.sort(chosen)
+    return np.sort(chosen_rows)

@@ -1,7 +1,7 @@
 """Forms in which callers give a graph: matrices, networkx, neighbor lists, edges.
 
-Each form becomes :class:`EdgeData`, and that becomes a symmetric matrix with one row per record and
-the :class:`NodeNames` of the records. No form is guessed: ambiguous input is rejected.
+Each form becomes :class:`EdgeData`, from which a symmetric matrix with one row per node and the
+:class:`NodeNames` are made. No form is guessed: ambiguous input is rejected.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ _FORMS = (
     "graph must be a scipy.sparse matrix, a networkx graph, a square array or table, or the "
     "neighbors of each node as a dict or a list of lists (for edges: from_edges)"
 )
-#: Numbered edges may leave so many numbers without an edge: with more, numbers are names.
-_MAX_UNUSED_NUMBERS = 50
-_SHOWN = 4
+#: Numbers in edges are taken for names if the largest is at least this many times the number of
+#: distinct ones. Fewer distinct numbers than this count as so many.
+_MAX_NUMBERS_PER_NODE = 50
+#: Names that a message shows.
+_MAX_EXAMPLES = 4
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -34,12 +36,12 @@ class NodeNames:
     Parameters
     ----------
     values : tuple
-        Names, or positions in a matrix.
+        Names of the nodes, or their positions if the graph has no names.
     is_declared : bool
         Whether the caller gave the order (``nodelist=``, ``labeled=``). Otherwise rows follow the
         order of the graph.
     is_matrix : bool
-        Whether the names are positions in a matrix.
+        Whether nodes are positions in a matrix or list, or rows of a table.
     """
 
     values: tuple[Any, ...]
@@ -77,34 +79,42 @@ class NodeNames:
         tables : sequence of array-like
             Records: one table, or the training records followed by the validation records.
         """
-        rows = _index_values(tables)
-        if sum(map(_n_rows, tables)) != len(self.values) or rows == self.values:
+        index_values = _index_values(tables)
+        if sum(map(_n_rows, tables)) != len(self.values) or index_values == self.values:
             return
-        is_counting = rows is None or rows == tuple(range(len(rows)))
-        has_same_names = rows is not None and set(rows) == set(self.values)
-        if has_same_names and not (is_counting and self.is_declared):
-            raise ValueError(self._permutation_text(name, rows))
+        # Whether the index is just 0, 1, …, which may be positions and not names.
+        is_count = index_values is None or index_values == tuple(range(len(index_values)))
+        has_same_names = index_values is not None and set(index_values) == set(self.values)
+        if has_same_names and not (is_count and self.is_declared):
+            raise ValueError(self._permutation_text(name, index_values))
         if not (self.is_declared or self.are_integers):
-            raise ValueError(self._unknown_order_text(name, None if is_counting else rows))
+            raise ValueError(self._unknown_order_text(name, None if is_count else index_values))
 
-    def _unknown_order_text(self, name, rows):
-        """Return the error of nodes with names beside records that do not name them."""
-        if rows is None:
-            described = "X has no index that names them"
+    def _unknown_order_text(self, name, index_values):
+        """Return the message for named nodes of which it is unknown which row each is.
+
+        ``name``: the parameter that holds the graph. ``index_values``: the index of all records,
+        None if it does not name nodes.
+        """
+        if index_values is None:
+            problem = "X has no index that names them"
         else:
-            unknown = next(row for row in rows if row not in set(self.values))
-            described = f"the index of X holds {unknown!r}, which is not one of them"
+            node_names = set(self.values)
+            unknown = next(value for value in index_values if value not in node_names)
+            problem = f"the index of X holds {unknown!r}, which is not one of them"
         return (
-            f"{name} has nodes with names ({_shown(self.values)}), and {described}, so that it is "
+            f"{name} has nodes with names ({_examples(self.values)}), and {problem}, so that it is "
             "unknown which row is which node. Pass nodelist= with the node of each row of X, such "
             "as nodelist=X['name'], or nodelist=list(graph) if the rows are in graph order."
         )
 
-    def _permutation_text(self, name, rows):
-        position = next(k for k, row in enumerate(rows) if row != self.values[k])
+    def _permutation_text(self, name, index_values):
+        """Return the message for an index that has the names of the nodes in another order."""
+        position = next(k for k, value in enumerate(index_values) if value != self.values[k])
         problem = (
             f"{name} has its nodes in another order than the index of X: row {position} of X is "
-            f"named {rows[position]!r}, and node {position} of the graph {self.values[position]!r}."
+            f"named {index_values[position]!r}, and node {position} of the graph "
+            f"{self.values[position]!r}."
         )
         if not self.is_matrix:
             return f"{problem} Pass nodelist=X.index with the graph."
@@ -116,21 +126,22 @@ class NodeNames:
 
 
 def _n_rows(table):
+    """Return the number of rows of an array, a frame or a list."""
     return table.shape[0] if hasattr(table, "shape") else len(table)
 
 
 def _index_values(tables):
-    """Return the index of all records as a tuple, None if a table has none."""
+    """Return the entries of the index of all records as a tuple, None if a table has no index."""
     indices = [getattr(table, "index", None) for table in tables]
     if not all(hasattr(index, "equals") for index in indices):
         return None
-    return tuple(name for index in indices for name in index.tolist())
+    return tuple(itertools.chain.from_iterable(index.tolist() for index in indices))
 
 
-def _shown(names):
+def _examples(names):
     """Return the first few names as text."""
-    texts = [repr(name) for name in names[:_SHOWN]]
-    return ", ".join(texts) + ", …" * (len(names) > _SHOWN)
+    texts = [repr(name) for name in names[:_MAX_EXAMPLES]]
+    return ", ".join(texts) + ", …" * (len(names) > _MAX_EXAMPLES)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -148,7 +159,7 @@ class EdgeData:
     names : tuple or None
         Names of the nodes; None if they are positions.
     is_table : bool
-        Whether names or positions are those of the rows of a matrix.
+        Whether the names are those of the rows and columns of a table.
     form : str
         Form of the caller's input, for messages.
     """
@@ -177,8 +188,8 @@ class EdgeData:
         Raises
         ------
         ValueError
-            If ``nodelist`` misses a node, or integer nodes do not ascend: then nothing says whether
-            order or number is meant.
+            If ``nodelist`` misses a node, or integer nodes do not ascend: then it is unknown
+            whether rows are in graph order or in that of the integers.
         """
         if self.names is None:
             if nodelist is not None:
@@ -217,27 +228,31 @@ class EdgeData:
         Returns
         -------
         csr_array of shape (n_nodes, n_nodes)
-            A directed graph counts in either direction, with the larger weight.
+            Of a directed graph, an edge in either direction counts; of two, the larger weight.
         """
-        source, target, weights = self.source, self.target, self.weights
+        source = self.source
+        target = self.target
+        weights = self.weights
         if weights is not None and not (weights >= 0).all():
             raise ValueError(f"graph must hold nonnegative entries, no NaN, got {weights.min():g}.")
         if names.is_declared and self.names is not None:
             position = {name: k for k, name in enumerate(names.values)}
-            order = np.array([position[name] for name in self.names], dtype=np.int64)
-            source, target = order[source], order[target]
+            row_of_node = np.array([position[name] for name in self.names], dtype=np.int64)
+            source = row_of_node[source]
+            target = row_of_node[target]
         if weights is None or not reads_weights:
             weights = np.ones(len(source))
         is_edge = source != target
         coordinates = source[is_edge], target[is_edge]
         # Parallel edges of a multigraph add up, which is safe for influences.
-        edges = sparse.coo_array((weights[is_edge], coordinates), shape=(self.n_nodes,) * 2).tocsr()
-        edges = sparse.csr_array(edges.maximum(edges.T))
-        edges.eliminate_zeros()
-        edges.sort_indices()
+        shape = (self.n_nodes, self.n_nodes)
+        directed = sparse.coo_array((weights[is_edge], coordinates), shape=shape).tocsr()
+        symmetric = sparse.csr_array(directed.maximum(directed.T))
+        symmetric.eliminate_zeros()
+        symmetric.sort_indices()
         if not reads_weights:
-            edges.data = np.ones_like(edges.data)
-        return edges
+            symmetric.data = np.ones_like(symmetric.data)
+        return symmetric
 
 
 def is_networkx(graph: Any) -> bool:
@@ -257,33 +272,31 @@ def is_networkx(graph: Any) -> bool:
 
 
 def is_mask(labeled: Any) -> bool:
-    """Return whether rows are marked by a boolean for each node, not named.
+    """Return whether the nodes that have a row are given by a boolean for each node.
 
     Parameters
     ----------
     labeled : array-like
-        Names, positions or marks.
+        Names, positions or booleans.
 
     Returns
     -------
     bool
         True if every entry is a boolean.
     """
-    return all(isinstance(mark, bool | np.bool_) for mark in list(labeled))
+    return all(isinstance(entry, bool | np.bool_) for entry in list(labeled))
 
 
 def _check_ascending(nodes):
     """Raise ValueError unless integers that are nodes ascend: their order would be unknown."""
-    pairs = enumerate(itertools.pairwise(nodes), start=1)
-    descents = ((k, low, high) for k, (low, high) in pairs if high < low)
-    position, previous_node, node = next(descents, (0, 0, 0))
-    if position:
-        shown_nodes = list(nodes[position - 1 : position - 1 + _SHOWN])
-        raise ValueError(
-            f"graph must have integer nodes in ascending order, got {shown_nodes} from position "
-            f"{position - 1} on: {node} follows {previous_node}. Pass nodelist= with the "
-            "node of each row of X, such as sorted(graph) or X.index."
-        )
+    for position, (previous_node, node) in enumerate(itertools.pairwise(nodes)):
+        if node < previous_node:
+            examples = list(nodes[position : position + _MAX_EXAMPLES])
+            raise ValueError(
+                f"graph must have integer nodes in ascending order, got {examples} from position "
+                f"{position} on: {node} follows {previous_node}. Pass nodelist= with the "
+                "node of each row of X, such as sorted(graph) or X.index."
+            )
 
 
 def read_edges(graph: Any, *, weight: str | None = None) -> EdgeData:
@@ -331,6 +344,7 @@ def read_edges(graph: Any, *, weight: str | None = None) -> EdgeData:
 
 
 def _check_square(shape):
+    """Raise ValueError unless the shape is that of a square matrix with at least one row."""
     if len(shape) == 2 and shape[0] == shape[1] > 0:
         return
     fix = ""
@@ -340,6 +354,7 @@ def _check_square(shape):
 
 
 def _networkx_edges(graph, weight):
+    """Return the edges of a networkx graph; ``weight``: the edge attribute to read, or None."""
     nodes = tuple(graph.nodes)
     edges = list(graph.edges(data=weight or True))
     number = {node: k for k, node in enumerate(nodes)}
@@ -352,13 +367,15 @@ def _networkx_edges(graph, weight):
                 f"number or 'estimate'), edge {edges[values.index(None)][:2]} has none."
             )
         weights = np.array(values, dtype=float)
-    ends = np.array([(number[a], number[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2)
+    pairs = [(number[source], number[target]) for source, target, _ in edges]
+    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     return EdgeData(len(nodes), ends[:, 0], ends[:, 1], weights, nodes)
 
 
 def _table_edges(table):
     """Return the edges of a square table whose index and columns name the nodes."""
-    columns, index = list(table.columns), list(table.index)
+    columns = list(table.columns)
+    index = list(table.index)
     if len(columns) != len(index):
         fix = ""
         if len(columns) in (2, 3):
@@ -386,6 +403,7 @@ def _neighbor_mapping(graph):
 
 
 def _mapping_edges(neighbors):
+    """Return the edges of a mapping from each node's name to the names of its neighbors."""
     names = tuple(neighbors)
     number = {name: k for k, name in enumerate(names)}
     source: list[int] = []
@@ -404,7 +422,7 @@ def _mapping_edges(neighbors):
 
 
 def _neighbor_list(name, neighbors):
-    """Return the neighbors of one node after checking that they are several names, not one."""
+    """Return the neighbors of a node after checking that they are a list of names, not a name."""
     if isinstance(neighbors, str | bytes) or not np.iterable(neighbors):
         raise TypeError(
             f"graph must hold a list of neighbors for each node, got {neighbors!r:.40} for "
@@ -439,24 +457,25 @@ def _list_edges(rows):
 
 def _neighbor_list_edges(rows):
     """Return the edges of a list of the positions of each node's neighbors."""
-    counts = [len(row) for row in rows]
+    n_neighbors = [len(row) for row in rows]
     target = np.array([neighbor for row in rows for neighbor in row])
     if not target.size:
         target = target.astype(np.int64)
     if target.dtype.kind not in "iu":
         raise TypeError(f"{_FORMS}, got a list of lists of {target.dtype}.")
-    source = np.repeat(np.arange(len(rows)), counts)
-    outside = np.flatnonzero((target < 0) | (target >= len(rows)))
+    source = np.repeat(np.arange(len(rows)), n_neighbors)
+    outside = np.flatnonzero((target < 0) | (target >= len(rows)))  # edges to no node
     if outside.size:
-        first = outside[0]
+        edge = outside[0]
         raise ValueError(
             f"graph holds the neighbors of {len(rows)} nodes by their positions 0 … "
-            f"{len(rows) - 1}, got {target[first]} among those of node {source[first]}."
+            f"{len(rows) - 1}, got {target[edge]} among those of node {source[edge]}."
         )
     return EdgeData(len(rows), source, target.astype(np.int64))
 
 
 def _array_edges(graph):
+    """Return the edges of a square array: its nonzero entries, with their values as weights."""
     try:
         dense = None if graph is None else np.asarray(graph, dtype=float)
     except (TypeError, ValueError, OverflowError) as error:
@@ -505,29 +524,35 @@ def edges_between(edges: Any, *, n_nodes: int | None = None, nodes: Any = None) 
     return _named_edges(both_ends.tolist(), n_nodes, [] if nodes is None else list(nodes))
 
 
-def _named_edges(ends, n_nodes, nodes):
+def _named_edges(both_ends, n_nodes, nodes):
     """Return the edges of named nodes: first those of ``nodes``, then others that have an edge.
 
-    ``ends``: the sources of all edges, then their targets.
+    ``both_ends``: the sources of all edges, then their targets.
     """
-    names = list(dict.fromkeys([*nodes, *ends]))
+    names = list(dict.fromkeys([*nodes, *both_ends]))
     if n_nodes is not None and check_integer("n_nodes", n_nodes, low=1) != len(names):
         raise ValueError(
             f"n_nodes must be the number of named nodes, {len(names)}, got {n_nodes=}. Pass "
             "nodelist=X.index instead, which also names nodes without an edge."
         )
     number = {name: k for k, name in enumerate(names)}
-    source, target = np.array([number[name] for name in ends], dtype=np.int64).reshape(2, -1)
+    ends = np.array([number[name] for name in both_ends], dtype=np.int64)
+    source, target = ends.reshape(2, -1)
     return EdgeData(len(names), source, target, names=tuple(names))
 
 
 def _numbered_edges(both_ends, n_nodes):
+    """Return the edges of nodes that are numbered.
+
+    ``both_ends``: the sources of all edges, then their targets. ``n_nodes``: number of nodes, None
+    for 1 more than the largest number.
+    """
     largest = int(both_ends.max(initial=-1))
     if both_ends.size and both_ends.min() < 0:
         raise ValueError(f"edges must hold positions of at least 0, got {both_ends.min()}.")
     if n_nodes is None:
         n_distinct = len(np.unique(both_ends))
-        if largest >= _MAX_UNUSED_NUMBERS * max(n_distinct, _MAX_UNUSED_NUMBERS):
+        if largest >= _MAX_NUMBERS_PER_NODE * max(n_distinct, _MAX_NUMBERS_PER_NODE):
             raise ValueError(
                 f"edges join {n_distinct} nodes with numbers up to {largest}, which look like "
                 "names. Pass nodelist=X.index with the node of each row of X, or n_nodes= if they "
@@ -545,7 +570,7 @@ def _numbered_edges(both_ends, n_nodes):
 
 
 def _edge_ends(edges):
-    """Return both ends of each edge."""
+    """Return the sources and the targets of all edges as two vectors."""
     if hasattr(edges, "columns"):
         columns = list(edges.columns)
         if len(columns) != 2:
@@ -570,7 +595,7 @@ def _edge_ends(edges):
 
 
 def _ends_of_list(items):
-    """Return both ends of each edge of a list of pairs, or of two lists."""
+    """Return the sources and the targets of a list of pairs, or of two lists."""
     lengths = {
         len(item) if np.iterable(item) and not isinstance(item, str) else 0 for item in items
     }
@@ -579,7 +604,7 @@ def _ends_of_list(items):
     if lengths != {2}:
         raise ValueError(
             "edges must be pairs of nodes, or two lists of equal length, got entries of lengths "
-            f"{sorted(lengths)[:_SHOWN]}."
+            f"{sorted(lengths)[:_MAX_EXAMPLES]}."
         )
     sources = _as_ends([item[0] for item in items])
     targets = _as_ends([item[1] for item in items])
@@ -589,6 +614,7 @@ def _ends_of_list(items):
 
 
 def _ends_of_array(array):
+    """Return the sources and the targets of an array of shape (n_edges, 2) or (2, n_edges)."""
     if array.ndim != 2 or 2 not in array.shape:
         raise ValueError(f"edges must have shape (n_edges, 2) or (2, n_edges), got {array.shape}.")
     if array.shape == (2, 2):
@@ -599,11 +625,12 @@ def _ends_of_array(array):
 
 
 def _check_unambiguous(sources, targets):
-    """Raise if two pairs are other edges when they are read as an edge index."""
-    sources, targets = sources.tolist(), targets.tolist()
-    as_pairs = {frozenset(pair) for pair in zip(sources, targets, strict=True)}
-    as_index = {frozenset(sources), frozenset(targets)}
-    if as_pairs != as_index:
+    """Raise ValueError if two pairs would be other edges when read as an edge index."""
+    edges_as_pairs = {
+        frozenset(pair) for pair in zip(sources.tolist(), targets.tolist(), strict=True)
+    }
+    edges_as_index = {frozenset(sources.tolist()), frozenset(targets.tolist())}
+    if edges_as_pairs != edges_as_index:
         raise ValueError(
             "edges of shape (2, 2) may be two pairs or an edge index of two edges. Pass a list of "
             "tuples: [(source, target), (source, target)]."
@@ -611,7 +638,7 @@ def _check_unambiguous(sources, targets):
 
 
 def _as_ends(values):
-    """Return one end of each edge as a vector: numbers if all are numbers, else objects."""
+    """Return the sources, or the targets, as a vector: of numbers if all are, else of objects."""
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
     if hasattr(values, "shape"):

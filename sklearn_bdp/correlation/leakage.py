@@ -1,12 +1,14 @@
 """Levels of Bayesian differential privacy that a DP level implies for correlated records.
 
-Loaded by ``bdp_epsilon``, ``dp_epsilon`` and code that needs them (a numeric ``epsilon``, the
-certificate's line on privacy). Code that computes intervals never imports this module.
+Leakage about a record is the largest log-ratio of the probability of an answer, in nats, when that
+record changes and the records that depend on it follow. Loaded by ``bdp_epsilon``, ``dp_epsilon``
+and code that needs them (a numeric ``epsilon``, the certificate's line on privacy). Code that
+computes intervals never imports this module.
 
-First one bound for each kind of model: components (theory B0, B1), lists of models, networks
-(messages on forests B6, B7; walks on any graph B8). Then how leakage passes through a kernel (the
-update of Cao et al., Birkhoff's contraction), the sides of a record on a chain (bridges to known
-records, quilts, Zhao's lemmas; B2-B7), and the bound of a chain.
+First there is one bound for each kind of model: components (theory B0, B1), lists of models,
+networks (messages on forests B6, B7; walks on any graph B8). Then the leakage through a kernel (the
+update of Cao et al., Birkhoff's contraction), the leakage by the earlier and the later records of a
+chain (bridges to known records, quilts, Zhao's lemmas; B2-B7), and the bound of a chain.
 """
 
 from __future__ import annotations
@@ -32,26 +34,27 @@ from sklearn_bdp.utils.root_finding import doubled, last_accepted, safe_inverse
 # Fixed points are approached from below; stop when a step moves less than this, relatively,
 # and add the geometric rest of the sequence, so that the answer is never too small.
 FIXED_POINT_TOLERANCE = 1e-13
-# Work limit: state counts above this leave the bridges to Birkhoff's contraction and quilts.
-MOST_STATES = 24
-NOISE = 1e-14  # rounding errors of powers never fall below this
-# Two-sided quilts are tabulated by distance pairs and pairs of values; beyond this many numbers
-# the larger of the two sides' influences is taken for every pair of values (a valid bound).
-TABLE_LIMIT = 5e7
+# Work limit: bridges are computed for at most this many states, Birkhoff's contraction and quilts
+# for any number.
+MAX_BRIDGE_STATES = 24
+POWER_ROUNDING = 1e-14  # rounding errors of matrix powers are not below this
+# Two-sided quilts are tabulated by pairs of distances and pairs of values. If the table would have
+# more numbers than this, each side takes its largest influence over pairs of values, a valid bound.
+MAX_TABLE_SIZE = 5e7
 
 
 class LeakageBound:
-    """Leakage of one model's records, which may follow each other inside components (theory B1).
+    """Bounds on the leakage of a model whose records may follow each other inside components (B1).
 
-    DP levels are positive, arguments are checked. The methods mean the same as those of
-    :class:`CorrelationModel` with the same name.
+    All levels are in nats. DP levels are positive, and arguments have been checked. ``method`` is
+    that of :meth:`CorrelationModel.bdp_epsilon`.
     """
 
     def __init__(self, model):
         self.model = model
 
     def check_method(self, n, method):
-        """Raise ValueError when ``method`` does not apply."""
+        """Raise ValueError if ``method`` does not apply to ``n`` records of this model."""
         if method == "spectral":
             raise ValueError(
                 f"method='spectral' needs a MarkovChain, got {self.model!r}: use method='tight'."
@@ -63,22 +66,25 @@ class LeakageBound:
             )
 
     def leakage(self, dp_epsilon, n, method):
-        """Return the BDP level that follows from a positive DP level."""
+        """Return the Bayesian DP level that follows from a positive DP level."""
         # Theory B1 (B2 with the empty quilt): the whole component may follow the record.
         return largest_component(self.model, n) * dp_epsilon
 
     def inverse(self, bdp_epsilon, n, method):
-        """Return a DP level that suffices, or 0."""
-        return safe_inverse(lambda x: self.model.bdp_epsilon(x, n, method=method), bdp_epsilon)
+        """Return a DP level that suffices for a Bayesian DP level, or 0."""
+        return safe_inverse(
+            lambda dp_epsilon: self.model.bdp_epsilon(dp_epsilon, n, method=method), bdp_epsilon
+        )
 
     def sequential_information(self, dp_epsilon, n):
-        """Return ``K`` of theory G1."""
-        # Smaller blocks only add terms, since a part may still decide the rest.
+        """Return the information ``K`` of theory G1, in nats."""
+        # Blocks smaller than a component only add terms: the records of a block may decide all
+        # others of the component.
         sizes, counts = component_sizes(self.model, n)
         return float(np.sum(counts * sizes.astype(float) ** 2)) * dp_epsilon**2 / 8.0
 
     def posterior_bias(self, dp_epsilon, n):
-        """Return ``r`` of theory G6."""
+        """Return the bias ``r`` of theory G6, in score units."""
         sizes, counts = component_sizes(self.model, n)
         return float(np.sum(counts * sizes * np.tanh(sizes * dp_epsilon / 4.0)) / n)
 
@@ -102,28 +108,28 @@ def leakage_bound(model: CorrelationModel) -> LeakageBound:
 
 @leakage_bound.register(WorstOf)
 class WorstLeakageBound(LeakageBound):
-    """A list of models: the worst of them (Song, Wang, Chaudhuri 2017: the class Theta)."""
+    """Bounds of a list of models, the worst of theirs (Song, Wang, Chaudhuri 2017)."""
 
     def check_method(self, n, method):
         for model in self.model.models:
             leakage_bound(model).check_method(n, method)
 
     def leakage(self, dp_epsilon, n, method):
-        return max(m.bdp_epsilon(dp_epsilon, n, method=method) for m in self.model.models)
+        return max(model.bdp_epsilon(dp_epsilon, n, method=method) for model in self.model.models)
 
     def sequential_information(self, dp_epsilon, n):
-        return max(sequential_information(m, dp_epsilon, n) for m in self.model.models)
+        return max(sequential_information(model, dp_epsilon, n) for model in self.model.models)
 
     def posterior_bias(self, dp_epsilon, n):
-        return max(posterior_bias(m, dp_epsilon, n) for m in self.model.models)
+        return max(posterior_bias(model, dp_epsilon, n) for model in self.model.models)
 
     def inverse(self, bdp_epsilon, n, method):
-        return min(m.dp_epsilon(bdp_epsilon, n, method=method) for m in self.model.models)
+        return min(model.dp_epsilon(bdp_epsilon, n, method=method) for model in self.model.models)
 
 
 @leakage_bound.register
 def _no_leakage_bound(model: TimeOrdered) -> NoReturn:
-    """Raise: undeclared dependence bounds no leakage."""
+    """Raise ValueError: without declared dependence, leakage has no bound."""
     raise ValueError(
         "no level of privacy can be stated under correlation='time'. Declare a chain: a "
         "transition matrix, MarkovChain.from_scores or MarkovChain.from_autocorrelation_time."
@@ -132,14 +138,15 @@ def _no_leakage_bound(model: TimeOrdered) -> NoReturn:
 
 @leakage_bound.register(NetworkModel)
 class NetworkLeakageBound(LeakageBound):
-    """Forests by messages along edges (B6, B7), any component by walks (B8) or its size (B1)."""
+    """Bounds of a network: messages on trees (theory B6, B7), walks (B8) and sizes (B1)."""
 
     def __init__(self, model):
         super().__init__(model)
+        # Number of records in the component of each record.
         self.sizes = model._component_sizes[model.components_].astype(float)
 
     def messages(self, dp_epsilon):
-        """Return the messages of the records in trees (theory B6)."""
+        """Return :func:`birkhoff_messages` of the records in trees (theory B6)."""
         _, parent, diameters = self.model._rooted()
         return cached(
             self.model,
@@ -148,25 +155,29 @@ class NetworkLeakageBound(LeakageBound):
         )
 
     def factor(self):
-        """Return the factor by which the DP level grows at each record, by walks (theory B8)."""
+        """Return the largest ratio of Bayesian DP level to DP level for each record (theory B8)."""
         model = self.model
-        return cached(model, "factor", lambda: reach_factor(model.adjacency_, model._reach()))
+        return cached(
+            model, "factor", lambda: leakage_factor(model.adjacency_, model._n_affected())
+        )
 
     def record_levels(self, dp_epsilon):
-        """Return a BDP level for every record: the best of B1, B6 and B8."""
-        level = np.minimum(self.sizes, self.factor()) * dp_epsilon
-        trees = self.model._rooted()[0]
-        level[trees] = np.minimum(level[trees], dp_epsilon + self.messages(dp_epsilon)[2])
-        return level
+        """Return a Bayesian DP level for every record: the best of theory B1, B6 and B8."""
+        levels = np.minimum(self.sizes, self.factor()) * dp_epsilon
+        tree_records, _, _ = self.model._rooted()
+        _, _, total_messages = self.messages(dp_epsilon)
+        levels[tree_records] = np.minimum(levels[tree_records], dp_epsilon + total_messages)
+        return levels
 
-    def _blanket(self, dp_epsilon):
+    def _blanket_levels(self, dp_epsilon):
+        """Return a Bayesian DP level for every record by its neighbors, its Markov blanket (B3)."""
         # Theory B3: the influence on the neighbors is at most the sum of the diameters.
         return dp_epsilon + 4.0 * self.model.adjacency_.sum(axis=1)
 
     def check_method(self, n, method):
         if method != "blanket":
             super().check_method(n, method)
-        elif math.isinf(self._blanket(0.0).max()):
+        elif math.isinf(self._blanket_levels(0.0).max()):
             raise ValueError(
                 "method='blanket' needs positive probabilities: use method='quilt' or 'tight'."
             )
@@ -174,18 +185,26 @@ class NetworkLeakageBound(LeakageBound):
     def leakage(self, dp_epsilon, n, method):
         if method == "tight":
             return float(self.record_levels(dp_epsilon).max())
-        level = self._blanket(dp_epsilon)
+        levels = self._blanket_levels(dp_epsilon)
         if method == "quilt":  # Zhao 2017, Lemma 2: of the blanket and the empty quilt
-            level = np.minimum(level, self.sizes * dp_epsilon)
-        return float(level.max())
+            levels = np.minimum(levels, self.sizes * dp_epsilon)
+        return float(levels.max())
 
-    def upward(self, dp_epsilon):
-        """Return each node's message to its parent, nothing below known (B7), and sums of them."""
+    def upward_messages(self, dp_epsilon):
+        """Return the message of each record in a tree to its parent, and the sum from its children.
+
+        The adversary knows no record below (theory B7); without tables, messages are those of B6.
+        Both are in the order of the tree, 0 for roots and leaves.
+        """
         upward, below, _ = self.messages(dp_epsilon)
         if not self.model._factors:
             return upward, below
-        kernels, parent = self.model._kernels(), self.model._rooted()[1].tolist()
-        upward, below, cache = [0.0] * len(parent), [0.0] * len(parent), {}
+        kernels = self.model._kernels()
+        _, parents, _ = self.model._rooted()
+        parent = parents.tolist()
+        upward = [0.0] * len(parent)
+        below = [0.0] * len(parent)
+        cache = {}  # messages by the kernel and the sum from below
         for v in range(len(parent) - 1, -1, -1):
             if parent[v] >= 0:
                 key = (id(kernels[v]), below[v])
@@ -196,57 +215,73 @@ class NetworkLeakageBound(LeakageBound):
         return upward, np.array(below)
 
     def sequential_information(self, dp_epsilon, n):
-        levels = self.record_levels(dp_epsilon)
-        cost = np.bincount(self.model.components_, weights=levels**2)
-        cost = np.minimum(cost, (self.model._component_sizes * dp_epsilon) ** 2)
+        # Sums of squared leakage, per component: by records, as one block, and by best blocks.
+        record_costs = np.bincount(
+            self.model.components_, weights=self.record_levels(dp_epsilon) ** 2
+        )
+        component_costs = (self.model._component_sizes * dp_epsilon) ** 2
+        costs = np.minimum(record_costs, component_costs)
         if self.model._is_tree.any():
-            cost = np.minimum(cost, self.model._blocks(dp_epsilon, self.upward(dp_epsilon)[0]))
-        return float(cost.sum() / 8.0)  # theory G1
+            upward, _ = self.upward_messages(dp_epsilon)
+            costs = np.minimum(costs, self.model._block_costs(dp_epsilon, upward))
+        return float(costs.sum() / 8.0)  # theory G1
 
     def posterior_bias(self, dp_epsilon, n):
         return float(np.tanh(self.record_levels(dp_epsilon) / 4.0).mean())  # theory G6
 
 
 def birkhoff_messages(parent, diameters, dp_epsilon):
-    """Return messages ``(upward, below, total)`` on a rooted forest (theory B6).
+    """Return messages ``(upward, below, total)`` on a rooted forest, in nats (theory B6).
 
-    ``upward`` goes from each node to its parent, ``below`` sums the messages from the children,
-    ``total`` those from all neighbors. ``diameters`` are those of the edges to the parents.
+    A message bounds the leakage about a node through one neighbor and all beyond it. ``upward[v]``
+    goes from node ``v`` to its parent, ``below[v]`` sums the messages from its children, and
+    ``total[v]`` those from all its neighbors. ``diameters`` are those of the edges to the parents,
+    ``parent`` is that of :func:`~sklearn_bdp.correlation.network.rooted`.
     """
     n = len(parent)
-    gain = (-np.expm1(-diameters / 2)).tolist()
-    small = np.exp(-diameters / 2).tolist()
+    a = np.exp(-diameters / 2).tolist()
+    complement_of_a = (-np.expm1(-diameters / 2)).tolist()
     log1p = math.log1p
     expm1 = math.expm1
     below = [0.0] * n
     upward = [0.0] * n
-    above = [0.0] * n
+    downward = [0.0] * n  # from the parent of each node
 
-    def passed(v, weight):  # along the edge of v
-        x = expm1(-weight / 2)
-        denominator = small[v] + 1.0 + x
-        message = 2.0 * log1p(-gain[v] * x / denominator) if denominator > 1e-15 else weight
-        return message if message < weight else weight
+    def message_along_edge(v, leakage):
+        """Return the message across the edge between ``v`` and its parent.
 
-    # 4 artanh(tanh(D/4) tanh(w/4)) = 2 ln(1 + (1-a)(1-b)/(a+b)), a = e^{-D/2}, b = e^{-w/2}
-    for v in range(len(parent) - 1, -1, -1):
+        ``leakage``: the leakage about the far end of the edge, from itself and all beyond it.
+        """
+        # 4 artanh(tanh(D/4) tanh(w/4)) = 2 ln(1 + (1-a)(1-b)/(a+b)), a = e^{-D/2}, b = e^{-w/2}
+        b_minus_1 = expm1(-leakage / 2)
+        denominator = a[v] + 1.0 + b_minus_1
+        if not denominator > 1e-15:
+            return leakage
+        message = 2.0 * log1p(-complement_of_a[v] * b_minus_1 / denominator)
+        return message if message < leakage else leakage
+
+    for v in range(n - 1, -1, -1):
         p = parent[v]
         if p >= 0:
-            upward[v] = passed(v, dp_epsilon + below[v])
+            upward[v] = message_along_edge(v, dp_epsilon + below[v])
             below[p] += upward[v]
     for v in range(n):
         p = parent[v]
         if p >= 0:
-            above[v] = passed(v, dp_epsilon + below[p] + above[p] - upward[v])
+            leakage_beyond = dp_epsilon + below[p] + downward[p] - upward[v]
+            downward[v] = message_along_edge(v, leakage_beyond)
     below = np.array(below)
-    # The subtraction above may round the wrong way; a part in 10^12 covers a million children.
-    return upward, below, (below + np.array(above)) * (1.0 + 1e-12)
+    # The subtraction may round the wrong way; a part in 10^12 covers a million children.
+    total = (below + np.array(downward)) * (1.0 + 1e-12)
+    return upward, below, total
 
 
-def reach_factor(matrix, reach):
-    """Return factors ``f_i >= 1`` with BDP level at most ``f_i * dp_epsilon`` for record ``i``.
+def leakage_factor(matrix, n_affected):
+    """Return the largest ratio ``f_i >= 1`` of Bayesian DP level to DP level for each record.
 
-    Infinite if the route does not apply; ``reach`` comes from :func:`dobrushin_reach`.
+    ``matrix`` holds edge diameters in nats. ``n_affected`` comes from
+    :func:`~sklearn_bdp.correlation.network.dobrushin_n_affected`; the factor is infinite if that
+    is.
 
     Let ``delta_k`` be the largest log-ratio of the mechanism's density when record ``k`` alone
     changes: ``dp_epsilon`` for every record. Replacing the density by its average over a fresh
@@ -259,14 +294,14 @@ def reach_factor(matrix, reach):
     ``[(I-C)^{-1} 1]_i / [(I-C)^{-1}]_{ii}``; the denominator is at least
     ``1 + sum_k C_ik^2``. Known records only remove walks.
     """
-    squares = sparse.csr_array(
+    squared_contractions = sparse.csr_array(
         (np.tanh(matrix.data / 4.0) ** 2, matrix.indices, matrix.indptr), shape=matrix.shape
-    ).sum(axis=1)
-    return np.maximum(reach / (1.0 + squares), 1.0)
+    )
+    return np.maximum(n_affected / (1.0 + squared_contractions.sum(axis=1)), 1.0)
 
 
 def kernel_leakage(kernel, leakage_beyond):
-    """Return ``L_P(w)``, in nats: leakage about a record through a neighbor and all beyond it.
+    """Return ``L_P(w)``: leakage about a record through a neighbor and all beyond it, in nats.
 
     ``leakage_beyond`` is ``w``: the leakage about the neighbor from itself and everything beyond.
 
@@ -286,156 +321,187 @@ def kernel_leakage(kernel, leakage_beyond):
     if leakage_beyond > 600.0:  # e^w overflows; the update grows no faster than its argument
         return kernel_leakage(kernel, 600.0) + (leakage_beyond - 600.0)
     growth = math.expm1(leakage_beyond)
-    excess = 0.0  # r - 1, kept apart so that small leakage keeps its relative precision
+    excess = 0.0  # r - 1, so that small leakage keeps its relative precision
     for _ in range(100):
-        distance = cdist(kernel, kernel * (1.0 + excess), "cityblock")
-        u, v = np.unravel_index(np.argmax(distance), distance.shape)
+        distances = cdist(kernel, kernel * (1.0 + excess), "cityblock")
+        u, v = np.unravel_index(np.argmax(distances), distances.shape)
         best_set = kernel[u] > (1.0 + excess) * kernel[v]
-        gain = float((kernel[u, best_set] - kernel[v, best_set]).sum())
-        next_excess = growth * gain / (1.0 + growth * float(kernel[v, best_set].sum()))
+        difference = float((kernel[u, best_set] - kernel[v, best_set]).sum())
+        next_excess = growth * difference / (1.0 + growth * float(kernel[v, best_set].sum()))
         if not next_excess > excess * (1.0 + 1e-14):
             break
         excess = next_excess
     return min(leakage_beyond, math.log1p(excess))
 
 
-def contract(diameter, weight):
-    """Return ``4 artanh(tanh(diameter/4) tanh(weight/4))`` elementwise (Birkhoff).
+def contract(diameter, log_range):
+    """Return ``4 artanh(tanh(diameter/4) tanh(log_range/4))`` elementwise (Birkhoff).
 
-    The range of the log of an averaged function, at most either argument: ``weight`` is the range
-    on the targets of a kernel of that projective diameter, in nats; either may be infinite.
+    This bounds the range of the log of a function after averaging by a kernel of that projective
+    diameter, if its range before is ``log_range``; all in nats. It is at most either argument, and
+    either may be infinite.
     """
     # Birkhoff 1957: a positive kernel contracts Hilbert's metric by tanh(diameter / 4); the
-    # product form is the sharp bound for a range `weight`. Theory B5, B6.
-    small = np.minimum(diameter, weight)
-    large = np.maximum(diameter, weight)
+    # product form is the sharp bound for a range `log_range`. Theory B5, B6.
+    small = np.minimum(diameter, log_range)
+    large = np.maximum(diameter, log_range)
     # artanh(x) from 1 - x loses nothing when both factors are near one.
     a = np.exp(-small / 2)
     b = np.exp(-large / 2)
     # (1 + tt') / (1 - tt') with t = (1-a)/(1+a), t' = (1-b)/(1+b) equals (1 + ab) / (a + b).
     with np.errstate(divide="ignore", invalid="ignore"):
-        result = 2.0 * np.log1p(np.expm1(-small / 2) * np.expm1(-large / 2) / (a + b))
-    result = np.where(a + b > 0, result, small)
-    result = np.minimum(result, small)
-    return float(result) if np.ndim(result) == 0 else result
+        contracted = 2.0 * np.log1p(np.expm1(-small / 2) * np.expm1(-large / 2) / (a + b))
+    contracted = np.where(a + b > 0, contracted, small)
+    contracted = np.minimum(contracted, small)
+    return float(contracted) if np.ndim(contracted) == 0 else contracted
 
 
-def two_state_leakage(kernel, weights):
-    """Return the leakage of a two-state kernel, each direction by itself.
+def two_state_leakage(kernel, leakages_beyond):
+    """Return the leakage of a two-state kernel in both directions, in nats.
 
-    ``weights`` are the largest ``ln g(0)/g(1)`` and ``ln g(1)/g(0)`` of a function of the
-    neighbor; the result is the same for ``u -> sum_y kernel[u, y] g(y)``. The ratio is monotone in
-    ``g(0)/g(1)``, so the two ends decide and the recursion is exact.
+    ``leakages_beyond`` are the largest ``ln g(0)/g(1)`` and ``ln g(1)/g(0)`` of a function ``g`` of
+    the neighbor. The result is the same pair for ``h(u) = sum_y kernel[u, y] g(y)``. The
+    ratio ``h(0)/h(1)`` is monotone in ``g(0)/g(1)``, so the two extreme values decide and the
+    recursion is exact.
     """
-    (p, _), (q, r) = kernel.tolist()
-    ends = []
-    for end in (float(weights[0]), -float(weights[1])):
-        x = min(max(end, -600.0), 600.0)
-        # (p t + 1-p) / (q t + 1-q) - 1 with t = e^x
+    (p, _), (q, complement_of_q) = kernel.tolist()  # probabilities of neighbor 0 given 0 and 1
+    log_ratios_of_h = []
+    for log_ratio_of_g in (float(leakages_beyond[0]), -float(leakages_beyond[1])):
+        x = min(max(log_ratio_of_g, -600.0), 600.0)
+        # h(0)/h(1) - 1 = (p t + 1-p) / (q t + 1-q) - 1 with t = e^x
         if x > 0:
-            excess = -(p - q) * math.expm1(-x) / (q + r * math.exp(-x))
+            excess = -(p - q) * math.expm1(-x) / (q + complement_of_q * math.exp(-x))
         else:
-            excess = (p - q) * math.expm1(x) / (q * math.exp(x) + r)
-        value = math.log1p(excess) if excess > -1.0 else -math.inf
-        ends.append(value + math.copysign(abs(end) - abs(x), value))  # slope at most one
-    return np.minimum([max(*ends, 0.0), max(-ends[0], -ends[1], 0.0)], np.max(weights))
+            excess = (p - q) * math.expm1(x) / (q * math.exp(x) + complement_of_q)
+        log_ratio = math.log1p(excess) if excess > -1.0 else -math.inf
+        # Beyond 600 nats: the slope is at most one.
+        log_ratio += math.copysign(abs(log_ratio_of_g) - abs(x), log_ratio)
+        log_ratios_of_h.append(log_ratio)
+    leakages = [max(*log_ratios_of_h, 0.0), max(-min(log_ratios_of_h), 0.0)]
+    return np.minimum(leakages, np.max(leakages_beyond))
 
 
 def kernel_update(kernel):
-    """Return the update ``weights -> leakage`` of a kernel, by direction if there are two."""
+    """Return the function that maps leakages beyond a neighbor to those through it.
+
+    For two states, both are arrays of two directions (:func:`two_state_leakage`), otherwise arrays
+    of one number (:func:`kernel_leakage`).
+    """
     if kernel.shape == (2, 2):
-        return lambda weights: two_state_leakage(kernel, weights)
-    return lambda weights: np.array([kernel_leakage(kernel, float(np.max(weights)))])
+        return lambda leakages: two_state_leakage(kernel, leakages)
+    return lambda leakages: np.array([kernel_leakage(kernel, float(np.max(leakages)))])
 
 
-def iterate_leakage(update, dp_epsilon, steps, *, width=1, cap=None):
-    """Return ``a_0 = 0, a_1 = update(dp_epsilon + a_0), …`` up to ``steps`` or convergence.
+def iterate_leakage(update, dp_epsilon, n_steps, *, n_directions=1, max_iterations=None):
+    """Return ``a_0 = 0, a_1 = update(dp_epsilon + a_0), …`` up to ``n_steps`` or convergence.
 
-    ``update`` maps arrays of leakages, increasing, none above the largest of its arguments.
-    ``width`` directions are kept apart: 2 for two-state kernels, else 1. After ``cap`` steps a
-    bound closes the sequence; two-state updates are cheap and get more of them. Where fewer than
-    ``steps + 1`` rows are returned, the last bounds all later ones.
+    ``update`` comes from :func:`kernel_update`; it is increasing, and none of its values is above
+    the largest of its arguments. ``n_directions`` is 2 for two-state kernels, else 1. After
+    ``max_iterations`` steps a bound closes the sequence; two-state updates are cheap and get more
+    of them. If fewer than ``n_steps + 1`` rows are returned, the last bounds all later ones.
     """
-    cap = (200 if width == 1 else 20_000) if cap is None else cap
-    sequence = [np.zeros(width)]
-    while len(sequence) <= steps:
-        new = update(dp_epsilon + sequence[-1])
-        step = float(np.max(new - sequence[-1]))
-        sequence.append(np.maximum(new, sequence[-1]))
-        if len(sequence) > cap or not step > FIXED_POINT_TOLERANCE * float(np.max(new)):
-            sequence.append(close_above(update, dp_epsilon, sequence[-1], max(step, 0.0), steps))
+    if max_iterations is None:
+        max_iterations = 200 if n_directions == 1 else 20_000
+    sequence = [np.zeros(n_directions)]
+    while len(sequence) <= n_steps:
+        term = update(dp_epsilon + sequence[-1])
+        increase = float(np.max(term - sequence[-1]))
+        sequence.append(np.maximum(term, sequence[-1]))
+        is_converged = not increase > FIXED_POINT_TOLERANCE * float(np.max(term))
+        if len(sequence) > max_iterations or is_converged:
+            increase = max(increase, 0.0)
+            sequence.append(close_above(update, dp_epsilon, sequence[-1], increase, n_steps))
             break
-    return np.array(sequence[: steps + 1])
+    return np.array(sequence[: n_steps + 1])
 
 
-def close_above(update, dp_epsilon, reached, step, steps):
-    """Return a bound on all later terms of the recursion, given the term reached.
+def close_above(update, dp_epsilon, term, increase, n_steps):
+    """Return a bound on all later terms of the recursion of :func:`iterate_leakage`.
 
-    Any ``b >= reached`` with ``update(dp_epsilon + b) <= b`` is one: the update is increasing,
-    so no later term can jump over it. ``steps * dp_epsilon`` always is.
+    ``term`` is the last term computed and ``increase`` its distance to the one before. Any
+    ``b >= term`` with ``update(dp_epsilon + b) <= b`` is a bound: the update is increasing, so no
+    later term can jump over it. ``n_steps * dp_epsilon`` always is one.
     """
-    ceiling = steps * dp_epsilon
-    if len(reached) > 1:  # one margin for both directions is loose far from the fixed point
+    ceiling = n_steps * dp_epsilon
+    if len(term) > 1:  # one margin for both directions is loose far from the fixed point
         for _ in range(20_000):
-            new = np.maximum(update(dp_epsilon + reached), reached)
-            step, reached = float(np.max(new - reached)), new
-            if not step > FIXED_POINT_TOLERANCE * float(np.max(new)):
+            next_term = np.maximum(update(dp_epsilon + term), term)
+            increase = float(np.max(next_term - term))
+            term = next_term
+            if not increase > FIXED_POINT_TOLERANCE * float(np.max(next_term)):
                 break
-    margin = max(step, 4 * FIXED_POINT_TOLERANCE * float(np.max(reached)), 1e-300)
+    first_margin = max(increase, 4 * FIXED_POINT_TOLERANCE * float(np.max(term)), 1e-300)
 
-    def closed(margin):
-        return np.all(update(dp_epsilon + reached + margin) <= reached + margin)
+    def is_bound(margin):
+        return np.all(update(dp_epsilon + term + margin) <= term + margin)
 
-    bracket = doubled(closed, margin, largest=np.nextafter(ceiling - np.max(reached), 0.0))
+    largest_margin = np.nextafter(ceiling - np.max(term), 0.0)
+    bracket = doubled(is_bound, first_margin, largest=largest_margin)
     if bracket is None:
-        return np.maximum(reached, ceiling)
-    tolerance = 1e-9 * float(np.max(reached + bracket[0]))
-    return reached + last_accepted(closed, *bracket, steps=40, tolerance=tolerance)
+        return np.maximum(term, ceiling)
+    sufficient_margin, insufficient_margin = bracket
+    tolerance = 1e-9 * float(np.max(term + sufficient_margin))
+    margin = last_accepted(
+        is_bound, sufficient_margin, insufficient_margin, steps=40, tolerance=tolerance
+    )
+    return term + margin
 
 
-def contracted_sides(diameter, dp_epsilon, steps, *, exact=256):
-    """Return the leakage added by a side of 0 to ``steps`` records, each known or not (theory B5).
+# A *side* of a record of a chain are the records before it, or those after it. Functions on sides
+# return an array of shape (n_sizes, n_directions): row m is the leakage, in nats, that a side of m
+# records adds. A side of more records than there are rows adds at most the last row.
 
-    Rows do not decrease. The first ``exact`` steps are followed one by one, the fixed point bounds
-    the rest: if fewer than ``steps + 1`` rows are returned, the last bounds all later ones.
+
+def contracted_sides(diameter, dp_epsilon, n_steps, *, n_exact=256):
+    """Return the leakage that sides of 0 to ``n_steps`` records add, each known or not (theory B5).
+
+    Rows do not decrease. The first ``n_exact`` are computed one by one, and the fixed point bounds
+    all later ones.
     """
     sides = [0.0]
-    for _ in range(min(steps, exact)):
+    for _ in range(min(n_steps, n_exact)):
         sides.append(contract(diameter, dp_epsilon + sides[-1]))
-    if steps > exact:
+    if n_steps > n_exact:
         # z = e^{a/2} - 1 solves s z^2 + (2s - q) z = (1 - s) q, s = e^{-diameter/2},
         # q = 1 - e^{-dp_epsilon/2}; the form of the root avoids cancellation.
-        s, q = math.exp(-diameter / 2.0), -math.expm1(-dp_epsilon / 2.0)
-        b, fixed = 2.0 * s - q, math.inf
+        s = math.exp(-diameter / 2.0)
+        q = -math.expm1(-dp_epsilon / 2.0)
+        b = 2.0 * s - q
         root = math.sqrt(b * b + 4.0 * s * (1.0 - s) * q)
+        fixed_point = math.inf
         if b > 0:
-            fixed = 2.0 * math.log1p(2.0 * (1.0 - s) * q / (b + root))
+            fixed_point = 2.0 * math.log1p(2.0 * (1.0 - s) * q / (b + root))
         elif s > 1e-300:
-            fixed = 2.0 * math.log1p((root - b) / (2.0 * s))
-        sides.append(max(sides[-1], min(fixed * (1.0 + 1e-12), steps * dp_epsilon)))
+            fixed_point = 2.0 * math.log1p((root - b) / (2.0 * s))
+        bound = min(fixed_point * (1.0 + 1e-12), n_steps * dp_epsilon)
+        sides.append(max(sides[-1], bound))
     return np.array(sides)[:, None]
 
 
-def combine(operation, first_side, second_side):
-    """Combine two side sequences elementwise; each is constant past its end."""
-    n_records = np.arange(max(len(first_side), len(second_side)))
+def combine_sides(operation, sides, other_sides):
+    """Return ``operation(sides, other_sides)`` by number of records, such as ``np.minimum``."""
+    sizes = np.arange(max(len(sides), len(other_sides)))
     return operation(
-        first_side[np.minimum(n_records, len(first_side) - 1)],
-        second_side[np.minimum(n_records, len(second_side) - 1)],
+        sides[np.minimum(sizes, len(sides) - 1)],
+        other_sides[np.minimum(sizes, len(other_sides) - 1)],
     )
 
 
-def both_sides(past, future, n):
-    """Return the largest ``past[m] + future[n - 1 - m]`` over the records of a chain."""
-    room = np.arange(min(n, len(past) + len(future)))
-    room = np.r_[room, n - 1 - room]
-    past_leakage = past[np.minimum(room, len(past) - 1)]
-    future_leakage = future[np.minimum(n - 1 - room, len(future) - 1)]
+def largest_sum_of_sides(past, future, n):
+    """Return the largest ``past[m] + future[n - 1 - m]`` over the records of a chain, in nats."""
+    # Numbers of earlier records; between both ends, all records have the same sum.
+    n_earlier = np.arange(min(n, len(past) + len(future)))
+    n_earlier = np.r_[n_earlier, n - 1 - n_earlier]
+    past_leakage = past[np.minimum(n_earlier, len(past) - 1)]
+    future_leakage = future[np.minimum(n - 1 - n_earlier, len(future) - 1)]
     return float((past_leakage + future_leakage).max())
 
 
-def bridge_sides(matrix, dp_epsilon, steps, *, column_limits, cap=4000):
-    r"""Return the leakage that a side of ``m <= steps`` records can add when one of them is known.
+def bridge_sides(matrix, dp_epsilon, n_steps, *, column_limits, max_iterations=4000):
+    r"""Return the leakage that sides of up to ``n_steps`` records add if one of them is known.
+
+    ``dp_epsilon`` is the DP level of an answer, in nats; at most ``max_iterations`` steps are
+    computed.
 
     ``matrix`` is the transition matrix for the side of the future, its transpose for the side of
     the past. The bridge to value ``s``, ``j`` steps away, moves by
@@ -443,105 +509,122 @@ def bridge_sides(matrix, dp_epsilon, steps, *, column_limits, cap=4000):
     ``column_limits`` are the limits of the columns of the powers: ones towards the future, the
     stationary distribution towards the past.
 
-    Row ``m`` of the result is the largest leakage over known records at most ``m`` steps away;
-    if fewer than ``steps + 1`` rows are returned, the last bounds all later ones. None when the
-    chain does not settle within the work limit.
+    Row ``m`` of the result is the largest leakage over known records at most ``m`` steps away. None
+    if the chain does not settle within the work limit.
     """
-    k = len(matrix)
-    width = 2 if k == 2 else 1
-    limit = matrix * column_limits[None, :]
-    limit = kernel_update(limit / limit.sum(axis=1, keepdims=True))
-    leakage = np.zeros((k, width))  # A(j, s) for the known value s
-    power = np.eye(k)
-    worst = [np.zeros(width), np.zeros(width)]  # nothing there; the next record is known
-    cap = cap if k == 2 else min(cap, 5000 // k)  # about half a second
-    while len(worst) <= steps:
+    n_states = len(matrix)
+    n_directions = 2 if n_states == 2 else 1
+    limit_kernel = matrix * column_limits[None, :]
+    limit_kernel /= limit_kernel.sum(axis=1, keepdims=True)
+    update_in_limit = kernel_update(limit_kernel)
+    leakage = np.zeros((n_states, n_directions))  # A(j, s), one row for each known value s
+    power = np.eye(n_states)
+    # A side without records; a side whose next record is known.
+    sides = [np.zeros(n_directions), np.zeros(n_directions)]
+    if n_states > 2:
+        max_iterations = min(max_iterations, 5000 // n_states)  # about half a second
+    while len(sides) <= n_steps:
         power = power @ matrix
-        power /= power.max()  # scale is irrelevant, underflow is not
-        for s in range(k):  # one step towards the known value s; rows that cannot reach it drop out
+        power /= power.max()  # only ratios matter; avoids underflow
+        for s in range(n_states):  # one step towards the known value s
             bridge = matrix * power[:, s][None, :]
             totals = bridge.sum(axis=1)
-            possible = totals > 0
-            update = kernel_update(bridge[possible] / totals[possible, None])
-            several = possible.sum() > 1
-            leakage[s] = update(dp_epsilon + leakage[s]) if several else 0.0
-        highest = leakage.max(axis=0)
-        column = power / column_limits[:, None]
+            can_reach_s = totals > 0
+            if can_reach_s.sum() > 1:
+                update = kernel_update(bridge[can_reach_s] / totals[can_reach_s, None])
+                leakage[s] = update(dp_epsilon + leakage[s])
+            else:
+                leakage[s] = 0.0
+        largest_leakage = leakage.max(axis=0)
+        sides.append(np.maximum(sides[-1], largest_leakage))
         # How much a far-away known value still matters: the largest ln max/min of a column.
-        low = column.min(axis=0)
-        drift = float(np.log(column.max(axis=0) / low).max()) if low.min() > 0 else np.inf
-        worst.append(np.maximum(worst[-1], highest))
-        if drift <= max(1e-8 * dp_epsilon, NOISE) or (len(worst) > cap and np.isfinite(drift)):
+        scaled_power = power / column_limits[:, None]
+        column_minima = scaled_power.min(axis=0)
+        drift = np.inf
+        if column_minima.min() > 0:
+            drift = float(np.log(scaled_power.max(axis=0) / column_minima).max())
+        is_settled = drift <= max(1e-8 * dp_epsilon, POWER_ROUNDING)
+        if is_settled or (len(sides) > max_iterations and np.isfinite(drift)):
 
-            def beyond(weights, drift=drift):
+            def update_with_drift(leakages, drift=drift):
                 # E_u[qg]/E_v[qg] * E_v[q]/E_u[q] with ln q of range `drift` at most
-                return limit(weights + drift) + limit(np.full(len(weights), drift))
+                drift_leakages = np.full(len(leakages), drift)
+                return update_in_limit(leakages + drift) + update_in_limit(drift_leakages)
 
-            later_bound = close_above(beyond, dp_epsilon, highest, drift, steps)
-            worst.append(np.maximum(worst[-1], later_bound))
+            later_bound = close_above(
+                update_with_drift, dp_epsilon, largest_leakage, drift, n_steps
+            )
+            sides.append(np.maximum(sides[-1], later_bound))
             break
-        if len(worst) > cap:
+        if len(sides) > max_iterations:
             return None
-    return np.array(worst[: steps + 1])
+    return np.array(sides[: n_steps + 1])
 
 
-def log_ratios(rows):
-    """Return ``max_s ln rows[u, s] / rows[v, s]`` for all ``u, v``; infinite if impossible."""
-    k = len(rows)
-    result = np.zeros((k, k))
+def largest_log_ratios(distributions):
+    """Return ``max_s ln rows[u, s] / rows[v, s]`` for all ``u, v``, in nats; may be infinite.
+
+    ``distributions`` has one probability distribution per row.
+    """
+    k = len(distributions)
+    largest = np.zeros((k, k))
     for u in range(k):
         with np.errstate(divide="ignore", invalid="ignore"):
             # log1p of the difference keeps small influences precise
-            ratio = np.log1p((rows[u] - rows) / rows)
-        ratio = np.where((rows[u] == 0) | np.isnan(ratio), -math.inf, ratio)
-        result[u] = np.maximum(ratio.max(axis=1), 0.0)
-    return result
+            log_ratios = np.log1p((distributions[u] - distributions) / distributions)
+        is_absent = (distributions[u] == 0) | np.isnan(log_ratios)
+        log_ratios = np.where(is_absent, -math.inf, log_ratios)
+        largest[u] = np.maximum(log_ratios.max(axis=1), 0.0)
+    return largest
 
 
-def chain_influences(kernel, longest, min_influence):
+def chain_influences(kernel, max_distance, min_influence):
     """Return distances, and the influence of a record on the one at each distance.
 
-    ``kernel`` makes one step towards the quilt. Distances are all up to 256, then grow by 2 % (any
-    family of quilts is valid), and end at ``longest`` or once the influence falls to
-    ``min_influence``: one record more cannot be worth it. Influences are
-    ``max_s ln P[s | u] / P[s | v]`` in nats, of shape (m, k, k).
+    ``kernel`` is the transition matrix of one step away from the record. Distances, in records, are
+    all up to 256, then grow by 2% (any family of quilts is valid). They end at ``max_distance`` or
+    once the influence falls to ``min_influence``: a longer quilt cannot be better. Influences are
+    ``max_s ln P[s | u] / P[s | v]`` in nats, of shape (n_distances, k, k).
     """
     distances = []
     influences = []
     power = np.eye(len(kernel))
     distance = 0
-    while distance < longest:
+    while distance < max_distance:
         step = 1 if distance < 256 else max(1, distance // 50)
-        step = min(step, longest - distance)
+        step = min(step, max_distance - distance)
         power = power @ (kernel if step == 1 else np.linalg.matrix_power(kernel, step))
         power /= power.sum(axis=1, keepdims=True)
         distance += step
         distances.append(distance)
-        influences.append(log_ratios(power))
+        influences.append(largest_log_ratios(power))
         if influences[-1].max() <= min_influence:
             break
     return np.array(distances, dtype=int), np.array(influences).reshape(-1, *kernel.shape)
 
 
 def two_sided_influences(past, future):
-    """Return ``b`` of all two-sided quilts, shape (past distances, future distances).
+    """Return the influence ``b`` of a record on all two-sided quilts, in nats.
 
-    Conditioning inside the quilt cuts a side off, so ``max_{L in N}`` is attained at ``L = {}``:
-    the two sides are independent given the record, and their influences add.
+    ``past`` and ``future`` are influences of :func:`chain_influences`. The shape is (number of past
+    distances, number of future distances). A known record inside the quilt separates the record
+    from a side, so ``max_{L in N}`` is attained at ``L = {}``: both sides are independent given the
+    record, and their influences add.
     """
     k = past.shape[1]
-    if len(past) * len(future) * k * k > TABLE_LIMIT:
+    if len(past) * len(future) * k * k > MAX_TABLE_SIZE:
         return past.max(axis=(1, 2))[:, None] + future.max(axis=(1, 2))[None, :]
-    best = np.zeros((len(past), len(future)))
+    largest = np.zeros((len(past), len(future)))
     for u in range(k):
         for v in range(k):
             if u != v:
-                np.maximum(best, past[:, None, u, v] + future[None, :, u, v], out=best)
-    return best
+                influences = past[:, None, u, v] + future[None, :, u, v]
+                np.maximum(largest, influences, out=largest)
+    return largest
 
 
 def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
-    """Return the BDP level of a chain by its best quilts, ends included.
+    """Return the Bayesian DP level of a chain by the best quilt of each record, in nats.
 
     ``max_i min_Q [(|N| + 1) dp_epsilon + factor * b]`` over the two-sided, one-sided and empty
     quilts of every record; ``past`` and ``future`` come from :func:`chain_influences`. The factor
@@ -551,9 +634,11 @@ def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
         return dp_epsilon
     past_distances, past_influences = past
     future_distances, future_influences = future
+    # Costs of quilts by the distances of their ends, then the smallest up to these distances.
     # Theory B2; Zhao 2017, Lemma 2: |N| + 1 = a + c - 1 for the quilt {i - a, i + c}.
-    two_sided = (past_distances[:, None] + future_distances[None, :] - 1) * dp_epsilon
-    two_sided = two_sided + factor * two_sided_influences(past_influences, future_influences)
+    n_inside = past_distances[:, None] + future_distances[None, :] - 1
+    influences = two_sided_influences(past_influences, future_influences)
+    two_sided = n_inside * dp_epsilon + factor * influences
     two_sided = np.minimum.accumulate(np.minimum.accumulate(two_sided, axis=0), axis=1)
     one_sided_past = np.minimum.accumulate(
         past_distances * dp_epsilon + factor * past_influences.max(axis=(1, 2))
@@ -562,49 +647,60 @@ def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
         future_distances * dp_epsilon + factor * future_influences.max(axis=(1, 2))
     )
 
-    # How many records lie before each one that may be the worst: past the reach of both tables all
-    # share the two-sided quilts, and the one-sided ones are worst where the two cross.
+    # Numbers of earlier records of each record that may be the worst: beyond the largest distances
+    # all have the same two-sided quilts, and the one-sided ones are worst at the crossing.
     margin = int(past_distances[-1]) + int(future_distances[-1]) + 2
     if n <= 2 * margin:
         n_earlier = np.arange(n)
     else:
         shift = (one_sided_future[-1] - one_sided_past[-1]) / dp_epsilon
-        centre = (n - 1 - (shift if math.isfinite(shift) else 0.0)) / 2.0
-        middle = np.clip(np.floor(centre) + np.arange(-1, 3), 0, n - 1).astype(int)
-        n_earlier = np.unique(np.r_[np.arange(margin), middle, np.arange(n - margin, n)])
+        crossing = (n - 1 - (shift if math.isfinite(shift) else 0.0)) / 2.0
+        near_crossing = np.clip(np.floor(crossing) + np.arange(-1, 3), 0, n - 1).astype(int)
+        n_earlier = np.unique(np.r_[np.arange(margin), near_crossing, np.arange(n - margin, n)])
     n_later = n - 1 - n_earlier
-    level = np.full(len(n_earlier), n * dp_epsilon)  # the empty quilt
+    levels = np.full(len(n_earlier), n * dp_epsilon)  # the empty quilt
+    # Largest tabulated distance that fits on each side; -1 if none does.
     i = np.searchsorted(past_distances, n_earlier, side="right") - 1
     j = np.searchsorted(future_distances, n_later, side="right") - 1
-    level = np.where((i >= 0) & (j >= 0), np.minimum(level, two_sided[i, j]), level)
-    level = np.where(i >= 0, np.minimum(level, one_sided_past[i] + n_later * dp_epsilon), level)
-    level = np.where(j >= 0, np.minimum(level, one_sided_future[j] + n_earlier * dp_epsilon), level)
-    return float(level.max())
+    levels = np.where((i >= 0) & (j >= 0), np.minimum(levels, two_sided[i, j]), levels)
+    past_levels = one_sided_past[i] + n_later * dp_epsilon
+    levels = np.where(i >= 0, np.minimum(levels, past_levels), levels)
+    future_levels = one_sided_future[j] + n_earlier * dp_epsilon
+    levels = np.where(j >= 0, np.minimum(levels, future_levels), levels)
+    return float(levels.max())
 
 
 def blanket_influence(backward, forward, n):
-    """Return the max-influence ``a`` of a record on its Markov blanket (its neighbors)."""
+    """Return the max-influence ``a`` of a record on its Markov blanket (its neighbors), in nats.
+
+    ``backward`` and ``forward`` are the transition matrices of one step into the past and the
+    future, ``n`` the number of records of the chain.
+    """
     if n == 1:
         return 0.0
-    past_ratios = log_ratios(backward)
-    future_ratios = log_ratios(forward)
+    past_ratios = largest_log_ratios(backward)
+    future_ratios = largest_log_ratios(forward)
     if n > 2:
         return float((past_ratios + future_ratios).max())
     return float(max(past_ratios.max(), future_ratios.max()))
 
 
-def spectral_smallest_n(gap, smallest):
-    """Return the least ``n`` for which some level satisfies ``n >= 2d``."""
+def spectral_smallest_n(spectral_gap, min_probability):
+    """Return the least ``n`` for which some level satisfies ``n >= 2d`` of Zhao (2017), Lemma 4.
+
+    Arguments are those of :func:`spectral_dp_epsilon`.
+    """
     # d >= (1/g) ln(1/rho) with strict inequality: coth > 1.
-    return 2 * (math.floor(-math.log(smallest) / gap) + 1)
+    return 2 * (math.floor(-math.log(min_probability) / spectral_gap) + 1)
 
 
-def spectral_dp_epsilon(bdp_epsilon, gap, smallest, n):
+def spectral_dp_epsilon(bdp_epsilon, spectral_gap, min_probability, n):
     """Return the DP level ``h`` that Lemma 4 of Zhao (2017) proves sufficient for a BDP level.
 
     ``max_c min{(1-6c) e / (2d-1), (1/3-2c) e / (d+s)}`` over ``0 < c < 1/6`` with ``n >= 2d``; 0
-    when no ``c`` qualifies. ``gap`` is ``1 - max_{j>=2} |lambda_j|``, ``smallest`` the smallest
-    stationary probability ``rho``.
+    if no ``c`` qualifies. ``spectral_gap`` is ``g = 1 - max_{j>=2} |lambda_j|``,
+    ``min_probability`` the smallest stationary probability ``rho``, and ``e`` the Bayesian DP
+    level.
 
     ``d`` falls in steps as ``c`` grows while both terms fall in ``c``; so the best ``c`` for
     each integer ``d`` is the smallest that reaches it,
@@ -615,15 +711,14 @@ def spectral_dp_epsilon(bdp_epsilon, gap, smallest, n):
     """
     e = bdp_epsilon
     # Zhao 2017, Section 5.3: s = floor((1/g) ln((e^{e/6}+1) / (rho (e^{e/6}-1)))).
-    s = math.floor(math.log(1.0 / (smallest * math.tanh(e / 12.0))) / gap)
-    first = math.floor(-math.log(smallest) / gap) + 1
+    s = math.floor(math.log(1.0 / (min_probability * math.tanh(e / 12.0))) / spectral_gap)
+    start = math.floor(-math.log(min_probability) / spectral_gap) + 1
     best = 0.0
-    start = first
     while 2 * start <= n and e / (2 * start - 1) > best:
         d = np.arange(start, min(n // 2, start + 4095) + 1)
-        share = np.exp(-gap * d) / smallest
+        ratio = np.exp(-spectral_gap * d) / min_probability
         with np.errstate(divide="ignore"):
-            c = np.where(share < 1.0, (2.0 / e) * np.arctanh(np.minimum(share, 1.0)), math.inf)
+            c = np.where(ratio < 1.0, (2.0 / e) * np.arctanh(np.minimum(ratio, 1.0)), math.inf)
         # Theory B4; Zhao 2017, Lemma 4.
         h = np.minimum((1.0 - 6.0 * c) * e / (2 * d - 1), (1.0 / 3.0 - 2.0 * c) * e / (d + s))
         best = max(best, float(h.max()))
@@ -631,17 +726,18 @@ def spectral_dp_epsilon(bdp_epsilon, gap, smallest, n):
     return best * (1.0 - 1e-12)  # c = c(d) is approached, not always attained
 
 
-def block_information(dp_epsilon, extra, n):
+def block_information(dp_epsilon, later_leakage, n):
     """Return the least sum of squared block leakages / 8 on a chain, in nats (theory G1, B7).
 
-    ``extra`` is the leakage that the records after a block add to the block's own.
+    ``later_leakage`` is the leakage, in nats, that the records after a block add to the block's
+    own.
     """
-    return dp_epsilon**2 * block_variance_proxy(extra / dp_epsilon, n) / 8.0
+    return dp_epsilon**2 * block_variance_proxy(later_leakage / dp_epsilon, n) / 8.0
 
 
 @leakage_bound.register(MarkovChain)
 class ChainLeakageBound(LeakageBound):
-    """Leakage of the records of one chain, by both sides of a record."""
+    """Bounds of a chain, by the earlier and the later records of each record."""
 
     def check_method(self, n, method):
         chain = self.model
@@ -651,8 +747,10 @@ class ChainLeakageBound(LeakageBound):
             )
         if method != "spectral":
             return
-        mixes = chain.spectral_gap_ > 0 and is_reversible(chain.transition, chain.stationary_)
-        if not mixes or (not chain.observed and math.isinf(chain.diameter_)):
+        applies = chain.spectral_gap_ > 0 and is_reversible(chain.transition, chain.stationary_)
+        if not chain.observed and math.isinf(chain.diameter_):
+            applies = False
+        if not applies:
             raise ValueError(
                 "method='spectral' needs an aperiodic and reversible chain, and without "
                 "observed=True positive transition probabilities; method='tight' applies (B5)."
@@ -665,105 +763,119 @@ class ChainLeakageBound(LeakageBound):
 
     def leakage(self, dp_epsilon, n, method):
         if method == "tight":
-            return self._tight(dp_epsilon, n)
+            return self._tight_level(dp_epsilon, n)
         if method == "spectral":
-            # The smallest level whose h reaches dp_epsilon: it increases with the level, in jumps.
-            suffices = lambda x: self._spectral(x, n) >= dp_epsilon  # noqa: E731
-            value = last_accepted(suffices, *doubled(suffices, float(dp_epsilon)))
+            # The smallest Bayesian level for which dp_epsilon suffices. The DP level that suffices
+            # increases with the Bayesian one, in jumps.
+            suffices = lambda level: self._spectral_inverse(level, n) >= dp_epsilon  # noqa: E731
+            sufficient, insufficient = doubled(suffices, float(dp_epsilon))
+            bdp_epsilon = last_accepted(suffices, sufficient, insufficient)
         elif method == "quilt":
-            value = self._quilted(dp_epsilon, n, factor=4.0)
+            bdp_epsilon = self._quilt_level(dp_epsilon, n, factor=4.0)
         else:
             # Theory B3; Zhao 2017, Lemma 3.
-            value = dp_epsilon + 4.0 * blanket_influence(self.reverse, self.model.transition, n)
+            influence = blanket_influence(self.backward, self.model.transition, n)
+            bdp_epsilon = dp_epsilon + 4.0 * influence
         # The lemmas of the paper are about chains whose states are the records.
-        return value if self.model.observed else max(value, self._tight(dp_epsilon, n))
+        if self.model.observed:
+            return bdp_epsilon
+        return max(bdp_epsilon, self._tight_level(dp_epsilon, n))
 
-    def _spectral(self, bdp_epsilon, n):
+    def _spectral_inverse(self, bdp_epsilon, n):
+        """Return a DP level that suffices for a Bayesian one, by :func:`spectral_dp_epsilon`."""
         chain = self.model
-        smallest = float(chain.stationary_.min())
-        return spectral_dp_epsilon(float(bdp_epsilon), chain.spectral_gap_, smallest, n)
+        min_probability = float(chain.stationary_.min())
+        return spectral_dp_epsilon(float(bdp_epsilon), chain.spectral_gap_, min_probability, n)
 
     def inverse(self, bdp_epsilon, n, method):
         if method != "spectral":
             return super().inverse(bdp_epsilon, n, method)
-        level = self._spectral(bdp_epsilon, n)
+        level = self._spectral_inverse(bdp_epsilon, n)
         return level if self.model.observed else min(level, self.model.dp_epsilon(bdp_epsilon, n))
 
     # -- the two sides of a record ----------------------------------------------------------
 
     @property
-    def reverse(self):
+    def backward(self):
         """Transition matrix of the stationary chain run backwards."""
         distribution = self.model.stationary_
-        reverse = self.model.transition.T * distribution[None, :] / distribution[:, None]
-        return reverse / reverse.sum(axis=1, keepdims=True)
+        matrix = self.model.transition.T * distribution[None, :] / distribution[:, None]
+        return matrix / matrix.sum(axis=1, keepdims=True)
 
-    def unknown(self, dp_epsilon, n):
-        """Return the leakage of past and future if the adversary knows no record of them (B7)."""
-        kernels = (self.reverse, self.model.transition)
-        width = 2 if len(self.reverse) == 2 else 1
-        return cached(
-            self.model,
-            ("unknown", dp_epsilon, n),
-            lambda: [
-                iterate_leakage(kernel_update(k), dp_epsilon, n - 1, width=width) for k in kernels
-            ],
-        )
+    def unknown_sides(self, dp_epsilon, n):
+        """Return the leakage of sides of the past, and of the future, of unknown records (B7)."""
 
-    def _tight(self, dp_epsilon, n):
+        def compute():
+            kernels = (self.backward, self.model.transition)
+            n_directions = 2 if len(self.model.transition) == 2 else 1
+            return [
+                iterate_leakage(kernel_update(kernel), dp_epsilon, n - 1, n_directions=n_directions)
+                for kernel in kernels
+            ]
+
+        return cached(self.model, ("unknown sides", dp_epsilon, n), compute)
+
+    def _tight_level(self, dp_epsilon, n):
+        """Return the best Bayesian DP level of theory B2, B5 and B7, in nats."""
         chain = self.model
-        k = len(chain.transition)
-        # Of a side, any records of which may be known (B5).
+        n_states = len(chain.transition)
+        # Sides of which any records may be known (B5).
         contracted = contracted_sides(chain.diameter_, dp_epsilon, n - 1)
         past_sides = contracted
         future_sides = contracted
-        if chain.observed and k <= MOST_STATES:
+        if chain.observed and n_states <= MAX_BRIDGE_STATES:
 
-            def bridged(matrix, column_limits, unknown):
-                """Return a side on which one record or none is known (theory B5′)."""
+            def with_bridges(matrix, column_limits, unknown):
+                """Return the sides on which one record or none is known (theory B5′)."""
                 bridges = bridge_sides(matrix, dp_epsilon, n - 1, column_limits=column_limits)
                 if bridges is None:
                     return contracted
-                return combine(np.minimum, contracted, combine(np.maximum, bridges, unknown))
+                bridges_or_unknown = combine_sides(np.maximum, bridges, unknown)
+                return combine_sides(np.minimum, contracted, bridges_or_unknown)
 
-            past_unknown, future_unknown = self.unknown(dp_epsilon, n)
-            future_sides = bridged(chain.transition, np.ones(k), future_unknown)
-            past_sides = bridged(chain.transition.T, chain.stationary_, past_unknown)
-        best = min(dp_epsilon + both_sides(past_sides, future_sides, n), n * dp_epsilon)
-        if chain.observed and k > 2:
-            best = min(best, self._quilted(dp_epsilon, n, factor=2.0))
-        return best
+            past_unknown, future_unknown = self.unknown_sides(dp_epsilon, n)
+            future_sides = with_bridges(chain.transition, np.ones(n_states), future_unknown)
+            past_sides = with_bridges(chain.transition.T, chain.stationary_, past_unknown)
+        leakage_of_sides = largest_sum_of_sides(past_sides, future_sides, n)
+        level = min(dp_epsilon + leakage_of_sides, n * dp_epsilon)
+        if chain.observed and n_states > 2:
+            level = min(level, self._quilt_level(dp_epsilon, n, factor=2.0))
+        return level
 
-    def _quilted(self, dp_epsilon, n, *, factor):
-        # Tables reach until one record more cannot pay; rounded so that searches reuse them.
+    def _quilt_level(self, dp_epsilon, n, *, factor):
+        """Return the Bayesian DP level of :func:`quilt_leakage` for a DP level, in nats."""
+        # Below this influence a longer quilt is not better. Rounded, so that searches for a level
+        # use the cached tables.
         min_influence = 2.0 ** math.floor(math.log2(dp_epsilon / factor))
-        sides = (
+        past, future = (
             cached(
                 self.model,
                 ("influences", side, n, min_influence),
                 lambda kernel=kernel: chain_influences(kernel, n - 1, min_influence),
             )
-            for side, kernel in (("past", self.reverse), ("future", self.model.transition))
+            for side, kernel in (("past", self.backward), ("future", self.model.transition))
         )
-        return quilt_leakage(*sides, dp_epsilon, n, factor=factor)
+        return quilt_leakage(past, future, dp_epsilon, n, factor=factor)
 
-    def extra(self, dp_epsilon, n):
-        """Return the leakage by records after a record, in the better order of time (theory B7)."""
-        return min(float(side[-1].max()) for side in self.unknown(dp_epsilon, n))
+    def later_leakage(self, dp_epsilon, n):
+        """Return the leakage by all records after a record, in the better order of time (B7)."""
+        return min(float(sides[-1].max()) for sides in self.unknown_sides(dp_epsilon, n))
 
     def sequential_information(self, dp_epsilon, n):
-        return block_information(dp_epsilon, self.extra(dp_epsilon, n), n)
+        return block_information(dp_epsilon, self.later_leakage(dp_epsilon, n), n)
 
     def posterior_bias(self, dp_epsilon, n):
-        past_leakage, future_leakage = self.unknown(dp_epsilon, n)
-        length = max(len(future_leakage), len(past_leakage))
-        if n <= 4 * length:
-            records, weights = np.arange(n), np.ones(n)
-        else:  # the middle is all alike: one record represents it
-            records = np.r_[np.arange(length), length, np.arange(n - length, n)]
+        past, future = self.unknown_sides(dp_epsilon, n)
+        n_rows = max(len(future), len(past))
+        if n <= 4 * n_rows:
+            records = np.arange(n)
+            weights = np.ones(n)
+        else:  # all records far from both ends have the same leakage: one represents them
+            records = np.r_[np.arange(n_rows), n_rows, np.arange(n - n_rows, n)]
             weights = np.ones(len(records))
-            weights[length] = n - 2 * length
-        leakage = future_leakage[np.minimum(n - 1 - records, len(future_leakage) - 1)]
-        leakage = dp_epsilon + leakage + past_leakage[np.minimum(records, len(past_leakage) - 1)]
+            weights[n_rows] = n - 2 * n_rows
+        future_leakage = future[np.minimum(n - 1 - records, len(future) - 1)]
+        past_leakage = past[np.minimum(records, len(past) - 1)]
+        leakage = dp_epsilon + future_leakage + past_leakage
         leakage = np.minimum(leakage.max(axis=1), n * dp_epsilon)
         return float(weights @ np.tanh(leakage / 4.0) / n)  # theory G6

@@ -1,4 +1,4 @@
-"""Information and bias that follow from a level of privacy, by bounds that load on demand.
+"""Information and bias that follow from a level of differential privacy.
 
 The bounds are in :mod:`sklearn_bdp.correlation.leakage`, which intervals never import.
 """
@@ -21,7 +21,9 @@ def leakage_bound_of(model: Any) -> Any:
 
 @singledispatch
 def sequential_information(model: Any, dp_epsilon: float, n: int) -> float:
-    """Return ``K``, the least sum over blocks of squared leakage / 8 (theory G1).
+    """Return the information that answers of a DP level reveal, at most: ``K`` of theory G1.
+
+    It is the least sum over blocks of squared leakage / 8.
 
     Parameters
     ----------
@@ -46,7 +48,10 @@ def sequential_information(model: Any, dp_epsilon: float, n: int) -> float:
 
 @singledispatch
 def posterior_bias(model: Any, dp_epsilon: float, n: int) -> float:
-    """Return ``r``, the mean over records of ``tanh(leakage / 4)`` (theory G6).
+    """Return the largest distance between the posterior mean of a query and its expectation.
+
+    It is ``r`` of theory G6, the mean over records of ``tanh(leakage / 4)``. The posterior mean is
+    that given all answers of a mechanism with a DP level.
 
     Parameters
     ----------
@@ -60,7 +65,7 @@ def posterior_bias(model: Any, dp_epsilon: float, n: int) -> float:
     Returns
     -------
     float
-        Largest distance between posterior mean and truth, in score units.
+        Largest distance, in score units of ``[0, 1]``.
     """
     dp_epsilon = check_real("dp_epsilon", dp_epsilon, low=0.0)
     n = model.check_n(n)
@@ -70,20 +75,26 @@ def posterior_bias(model: Any, dp_epsilon: float, n: int) -> float:
 
 
 def privacy_level(model: Any, direction: str, level: float, n: int, method: str) -> float:
-    """Return the level that follows from another one.
+    """Return the Bayesian DP level for a DP level, or the other way round.
 
     Parameters
     ----------
     model : CorrelationModel
         Model of the records.
     direction : {"leakage", "inverse"}
-        From a DP level to a Bayesian one, or back.
+        ``"leakage"``: the Bayesian DP level that follows from a DP level. ``"inverse"``: a DP level
+        that suffices for a Bayesian one.
     level : float
-        Given level, in nats.
+        The DP level, or the Bayesian one for ``"inverse"``, in nats.
     n : int
         Number of records.
     method : {"tight", "quilt", "blanket", "spectral"}
         Bound, as for :meth:`CorrelationModel.bdp_epsilon`.
+
+    Returns
+    -------
+    float
+        The other level, in nats.
     """
     if method == "tight" and model.sampling_scheme(n).has_independent_records:
         return level  # theory B0

@@ -1,13 +1,14 @@
 """Networks of records with a known strength along each edge.
 
-First networks with a graph, then the strength read off labels (pseudo-likelihood), networks with
-parents and conditional tables (moralised), and how far a change of one record reaches: sweeps over
-rooted forests, walks on any graph (Dobrushin).
+This module holds networks of a graph, the strength estimated from labels (pseudo-likelihood),
+networks of parents and conditional tables (moralized), and bounds on how many records a change of
+one record affects: sweeps over rooted forests, and walks on any graph (Dobrushin).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from typing import Any
 
@@ -44,68 +45,82 @@ from sklearn_bdp.correlation.scheme import SamplingScheme
 from sklearn_bdp.correlation.tails import component_lower_limit
 from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 
-LARGEST_COUPLING = 12.0  # beyond it neighbors determine each other
-CONFIDENCE = 0.95  # of the upper limit
+MAX_COUPLING = 12.0  # of a Potts model; beyond it neighbors determine each other
+CONFIDENCE = 0.95  # of the upper limit of an estimated influence
 _NO_GRAPH: Any = object()  # replaces the graph when a pickle makes an object without arguments
 
 
 class NetworkModel(GraphModel):
-    """Shared part of networks: a graph of edge diameters and, if given, the factors.
+    """Base class of networks: a graph whose edges have projective diameters, in nats.
 
-    Forests are bounded by couplings along edges (theory H5), any graph by walks (Dobrushin).
+    Concentration in forests is bounded by couplings along edges (theory H5), in any graph by walks
+    (Dobrushin).
     """
 
-    _to_estimate = False  # whether the strength is read off training labels after the split
-    _kind: str
+    _to_estimate = False  # whether the strength is estimated from training labels after the split
+    _kind: str  # name of the class in descriptions
 
     def _set_network(
         self, matrix, *, nodes=None, factors=(), given_rest=False, words="", caveats=()
     ):
-        """Set all and freeze; ``given_rest``: whether all other records are given (theory G13).
+        """Set all attributes and freeze.
 
-        ``words``, ``caveats``: where the strength comes from, when it was not declared.
+        ``matrix``: CSR matrix of edge diameters. ``nodes``: the names of the records. ``factors``:
+        pairs ``(scope, table)`` of a Bayesian network, with the records of each axis of the table.
+        ``given_rest``: whether all other records are given (theory G13). ``words``: the start of
+        the description, and ``caveats``, if the strength was estimated.
         """
         matrix.sort_indices()  # edges are looked up in order, of nodes in any order, too
         self._set_graph(matrix, nodes=nodes, caveats=caveats)
         self._factors = tuple(factors)
         self._words = words
-        self._assumed = caveats
+        self._own_caveats = caveats  # without those of the nodes given the rest
         sizes = np.bincount(self.components_)
-        edges = np.bincount(self.components_, weights=np.diff(matrix.indptr)) / 2
+        degree = np.diff(matrix.indptr)
+        n_edges = np.bincount(self.components_, weights=degree) / 2  # per component
         self._component_sizes = sizes
-        self._is_tree = edges == sizes - 1  # per component
+        self._is_tree = n_edges == sizes - 1  # per component
         self._given_rest = given_rest
         if given_rest:
             self._target = GIVEN_NODES
             self.caveats = caveats + GIVEN_CAVEATS
         # Components too large to hold out are split by nodes if no edge is infinite.
         self._is_finite = self._to_estimate or bool(np.isfinite(self._data).all())
-        large = given_rest or sizes.max() > self.n_records / 4
-        self._bounds_hold_given_rest = bool(large and self._is_finite)
-        tables = [part for scope, table in self._factors for part in (scope, table)]
-        extra_content = ("given the rest",) if given_rest else ()
-        extra_content += (words, *caveats) if words else ()
-        self._freeze(*tables, *extra_content)
+        is_too_large = given_rest or sizes.max() > self.n_records / 4
+        self._bounds_hold_given_rest = bool(is_too_large and self._is_finite)
+        content = [item for factor in self._factors for item in factor]  # scopes and tables
+        if given_rest:
+            content.append("given the rest")
+        if words:
+            content += [words, *caveats]
+        self._freeze(*content)
 
     @property
     def is_estimated(self) -> bool:
-        """Whether strengths are read off training labels."""
+        """Whether strengths are, or will be, estimated from training labels."""
         return bool(self._to_estimate or self._words)
 
     # -- derived structure, computed once ---------------------------------------------------
 
     def _rooted(self):
-        """Order of the records in tree components, positions of parents, diameters to them."""
+        """Return the records of tree components, their parents and the diameters of these edges.
+
+        Three vectors: records from the roots down (see :func:`rooted`), the position in this vector
+        of each one's parent (-1 for roots), and the diameter of the edge to the parent (0 for
+        roots).
+        """
 
         def compute():
             matrix = self.adjacency_
             n = self.n_records
             order, parent = rooted(matrix, self._roots(), self._is_tree[self.components_])
-            child = np.flatnonzero(parent >= 0)
+            has_parent = np.flatnonzero(parent >= 0)
+            # An edge (i, j) is looked up by the number i n + j, ascending in a CSR matrix.
+            sources = np.repeat(np.arange(n), np.diff(matrix.indptr))
+            edge_numbers = sources * n + matrix.indices
+            parent_edge_numbers = order[has_parent] * n + order[parent[has_parent]]
             diameters = np.zeros(len(parent))
-            edge_keys = np.repeat(np.arange(n), np.diff(matrix.indptr)) * n + matrix.indices
-            edge_positions = np.searchsorted(edge_keys, order[child] * n + order[parent[child]])
-            diameters[child] = matrix.data[edge_positions]
+            diameters[has_parent] = matrix.data[np.searchsorted(edge_numbers, parent_edge_numbers)]
             return order, parent, diameters
 
         return cached(self, "rooted", compute)
@@ -115,23 +130,30 @@ class NetworkModel(GraphModel):
         return np.unique(self.components_, return_index=True)[1]
 
     def _contractions(self):
-        """Return how much each edge to a parent passes on at most (Dobrushin coefficients)."""
-        return np.tanh(self._rooted()[2] / 4.0)
+        """Return upper bounds on the Dobrushin coefficients of the edges to parents."""
+        _, _, diameters = self._rooted()
+        return np.tanh(diameters / 4.0)
 
-    def _blocks(self, unit, passed):
-        """Best block costs per component (infinite for components that are not trees)."""
+    def _block_costs(self, record_cost, subtree_costs):
+        """Return the costs of :func:`best_block_costs` per component, infinite if not a tree."""
         order, parent, _ = self._rooted()
-        costs = best_block_costs(parent.tolist(), self.components_[order].tolist(), unit, passed)
+        component_of_node = self.components_[order].tolist()
+        costs = best_block_costs(parent.tolist(), component_of_node, record_cost, subtree_costs)
         costs = np.r_[costs, np.zeros(self.n_components_ - len(costs))]
         return np.where(self._is_tree, costs, math.inf)
 
-    def _reach(self):
-        return cached(self, "reach", lambda: dobrushin_reach(self.adjacency_, self.components_))
+    def _n_affected(self):
+        """Return the expected number of records that a change of each record affects, at most."""
+        return cached(
+            self,
+            "number of affected records",
+            lambda: dobrushin_n_affected(self.adjacency_, self.components_),
+        )
 
     # -- concentration ----------------------------------------------------------------------
 
     def sampling_scheme(self, n: int) -> SamplingScheme:
-        # Strengths of edges make single records count.
+        # Edges have a known strength, so single records count, not whole components.
         return dataclasses.replace(
             super().sampling_scheme(n),
             n_units=self.n_records,
@@ -141,16 +163,20 @@ class NetworkModel(GraphModel):
         )
 
     def _variance_proxy(self, n, is_mean):
-        return cached(self, "spread", self._compute_spread)
+        return cached(self, "variance proxy", self._compute_variance_proxy)
 
-    def _compute_spread(self):
-        cost = self._component_sizes.astype(float) ** 2
-        cost = np.minimum(cost, np.bincount(self.components_, weights=self._reach() ** 2))
+    def _compute_variance_proxy(self):
+        """Return ``C`` of theory H1-H5 (``_variance_proxy``): the best of three bounds."""
+        # Per component: sums of squared martingale differences.
+        bounds = self._component_sizes.astype(float) ** 2
+        walk_bounds = np.bincount(self.components_, weights=self._n_affected() ** 2)
+        bounds = np.minimum(bounds, walk_bounds)
         if self._is_tree.any():
             # Theory H5, rooted forest: martingale differences R_v, here also for merged blocks.
-            passed = couplings(self._rooted()[1].tolist(), self._contractions().tolist())
-            cost = np.minimum(cost, self._blocks(1.0, passed))
-        return float(cost.sum())
+            _, parent, _ = self._rooted()
+            n_affected = affected_in_subtrees(parent.tolist(), self._contractions().tolist())
+            bounds = np.minimum(bounds, self._block_costs(1.0, n_affected))
+        return float(bounds.sum())
 
     def _lower_limit(self, values, log_failures, n, binary):
         # Components are independent (theory G12); inside them the dependence may be weak (H5).
@@ -160,37 +186,40 @@ class NetworkModel(GraphModel):
             component_lower_limit(values, log_failures, sizes, counts),
         )
 
-    # -- the rest ---------------------------------------------------------------------------
+    # -- description, splits and parts of the network -----------------------------------------
 
     def describe(self) -> str:
-        return self._words + (
-            f"{self._kind} of {self.n_records} records in {self.n_components_} independent "
-            f"components, 1 record in {self.n_records / self.effective_n(self.n_records):.1f} "
-            "counts" + (", given all other records" if self._given_rest else "")
+        condition = ", given all other records" if self._given_rest else ""
+        return (
+            f"{self._words}{self._kind} of {self.n_records} records in {self.n_components_} "
+            "independent components, 1 record in "
+            f"{self.n_records / self.effective_n(self.n_records):.1f} counts{condition}"
         )
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
-        size = holdout_size(self.check_n(n), holdout)
-        if self._component_sizes.max() <= size or not self._is_finite:
+        n_holdout = holdout_size(self.check_n(n), holdout)
+        if self._component_sizes.max() <= n_holdout or not self._is_finite:
             return super().split(n, holdout, random_state=random_state)
         rng = generator(random_state)
         random_split = Independent().split(n, holdout, random_state=rng)
-        if self._to_estimate or self._words:  # strengths that are read off labels
+        if self.is_estimated:
             return random_split
-        chosen = independent_set(self.adjacency_, size, rng)
-        # Graph and seed decide, no record (theory G27): nodes at random if these are worth more.
-        if len(chosen) < size:
-            n_effective_random = self._induced(random_split.holdout, tables=False).effective_n(size)
-            chosen = random_split.holdout if n_effective_random > len(chosen) else chosen
-        return Split(np.setdiff1d(np.arange(n), chosen), chosen)
+        held_out = independent_set(self.adjacency_, n_holdout, rng)
+        if len(held_out) < n_holdout:
+            # Random nodes if their effective number is larger. The graph and the seed decide, no
+            # record (theory G27).
+            random_model = self._induced(random_split.holdout, tables=False)
+            if random_model.effective_n(n_holdout) > len(held_out):
+                return random_split
+        return Split(np.setdiff1d(np.arange(n), held_out), held_out)
 
     def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the network of a holdout given all other records (theory G13, G27).
 
-        Without an edge between them nodes are independent, at any strength. Else edges keep their
-        diameters and only fields change, so every bound that is uniform in the fields holds:
-        messages, layers and the heat bath, which use diameters alone. Tables are dropped, because
-        stationary rows and exact quilts are not uniform.
+        Nodes without an edge between them are independent, at any strength. Otherwise edges keep
+        their diameters and only the potentials of single records change. So every bound that uses
+        diameters alone is valid. Tables are dropped, because bounds that use them depend on the
+        potentials of single records.
         """
         indices = check_indices(indices, self.n_records)
         if self._to_estimate:
@@ -208,16 +237,20 @@ class NetworkModel(GraphModel):
         indices = check_indices(indices, self.n_records)
         if not self.has_whole_components(indices):
             return super().subset(indices)
-        return self._induced(indices, caveats=self._excluded(indices))
+        return self._induced(indices, caveats=self._excluded_caveats(indices))
 
     def _induced(self, indices, *, tables=True, given_rest=False, caveats=()):
-        number = np.full(self.n_records, -1)
-        number[indices] = np.arange(len(indices))
-        factors = [
-            (tuple(int(number[v]) for v in scope), table)
-            for scope, table in self._factors
-            if tables and number[scope[-1]] >= 0
-        ]
+        """Return the network of some records and the edges between them.
+
+        ``tables``: whether it keeps the factors of its records. ``given_rest``: whether all other
+        records are given. ``caveats``: additional ones.
+        """
+        new_number = np.full(self.n_records, -1)  # of each record; -1 if it is dropped
+        new_number[indices] = np.arange(len(indices))
+        factors = []
+        for scope, table in self._factors if tables else ():
+            if new_number[scope[-1]] >= 0:
+                factors.append((tuple(int(new_number[record]) for record in scope), table))
         model = object.__new__(type(self))
         model._set_network(
             sparse.csr_array(self.adjacency_[indices][:, indices]),
@@ -225,13 +258,13 @@ class NetworkModel(GraphModel):
             factors=factors,
             given_rest=given_rest or self._given_rest,
             words=self._words,
-            caveats=(*self._assumed, *caveats),
+            caveats=(*self._own_caveats, *caveats),
         )
         return model
 
 
 def _edges_with_influences(graph, influence):
-    """Return the edges with the influences of an edge attribute, or of the entries of a matrix."""
+    """Return the edges with influences in nats: an edge attribute, or the entries of a matrix."""
     if not is_networkx(graph) and influence != "data":
         raise ValueError(
             f"influence={influence!r} needs a networkx graph with this edge attribute, got "
@@ -248,7 +281,7 @@ def _edges_with_influences(graph, influence):
 
 
 def _check_classes(labels):
-    """Raise ValueError if labels are numbers of a regression, or mark unlabeled nodes by -1."""
+    """Raise ValueError if labels are not classes, or mark unlabeled nodes by -1."""
     if labels.dtype.kind == "f" and (labels % 1 != 0).any():
         raise ValueError(
             "influence='estimate' reads class labels, got those of a regression. Use "
@@ -262,7 +295,7 @@ def _check_classes(labels):
 
 
 def _check_influences(matrix, influence):
-    """Raise ValueError if an influence is infinite, or if all look like distances."""
+    """Raise ValueError if an influence is infinite, or if the entries look like distances."""
     if np.isinf(matrix.data).any():
         raise ValueError(
             "influence must be finite on every edge; MarkovNetwork(graph) needs no strength."
@@ -288,10 +321,10 @@ class MarkovNetwork(NetworkModel):
         :math:`\ln\frac{\psi(a,b)\psi(a',b')}{\psi(a,b')\psi(a',b)}`. A random
         holdout is then used instead if its effective size is larger. ``"data"``: the entries of
         the matrix, in nats. The name of an edge attribute: its values, in nats. ``"estimate"``:
-        searches read it off the labels of the training nodes, after a random split
+        searches estimate it from the labels of the training nodes, after a random split
         (:meth:`with_estimated_strength`; an assumption).
     nodelist : array-like of shape (n,), optional
-        Node that each row of ``X`` is, as for :class:`DependencyGraph`.
+        Name of the node in each row of ``X``, as for :class:`DependencyGraph`.
     labeled : array-like, optional
         Nodes that have a row in ``X``, in the order of the rows: names, such as ``X.index``, or
         positions in a matrix. A boolean mask over all nodes keeps their order. All
@@ -365,13 +398,13 @@ class MarkovNetwork(NetworkModel):
             edges = _edges_with_influences(graph, influence)
             matrix, nodes = read_graph(edges, reads_weights=True, nodelist=nodelist)
             _check_influences(matrix, influence)
-        else:  # influences to be estimated are unrestricted until then
-            value = math.inf
+        else:
+            diameter = math.inf  # until it is estimated
             if not self._to_estimate:
-                value = check_real("influence", influence, low=0.0)
+                diameter = check_real("influence", influence, low=0.0)
             edges = read_edges(graph)
             matrix, nodes = read_graph(edges, reads_weights=False, nodelist=nodelist)
-            matrix.data = np.full_like(matrix.data, value)
+            matrix.data = np.full_like(matrix.data, diameter)
             matrix.eliminate_zeros()
         self._set_network(matrix, nodes=nodes)
 
@@ -394,14 +427,14 @@ class MarkovNetwork(NetworkModel):
         n_nodes : int, optional
             Number of nodes, if the ends are positions. By default, 1 more than the largest.
         nodelist : array-like of shape (n,), optional
-            Node that each row of ``X`` is, for example ``X.index``; also names nodes without an
-            edge. Integers are names if it is given.
+            Name of the node in each row of ``X``, for example ``X.index``; includes nodes without
+            an edge. If given, integers in ``edges`` are names.
         influence : float, "estimate" or None, default=None
             As for the class; one for all edges.
         labeled : array-like, optional
-            As for the class, in the place of ``nodelist``: names of the nodes that have a row in
-            ``X``. Other names in ``edges`` are nodes without a row. With ``n_nodes``: positions,
-            or a mask.
+            As for the class, instead of ``nodelist``: names of the nodes that have a row in ``X``.
+            Other names in ``edges`` are nodes without a row. With ``n_nodes``: positions, or a
+            mask.
 
         Returns
         -------
@@ -428,7 +461,7 @@ class MarkovNetwork(NetworkModel):
         return cls(data, influence=influence, nodelist=nodelist, labeled=labeled)
 
     def with_estimated_strength(self, labels: ArrayLike, train: ArrayLike) -> MarkovNetwork:
-        """Return the network with the strength read off training labels: an assumption.
+        """Return the network with a strength estimated from training labels: an assumption.
 
         Parameters
         ----------
@@ -450,9 +483,10 @@ class MarkovNetwork(NetworkModel):
 
         Notes
         -----
-        A Potts model by pseudo-likelihood (Besag 1975) on edges between labeled nodes, with a
-        normal upper limit. Assumed are that form, one coupling for all edges, and that scores
-        depend on each other no more than labels do.
+        The influence is the upper confidence limit (95%, normal approximation) of a Potts model
+        that is fitted by pseudo-likelihood (Besag 1975) to the edges between training nodes. It
+        assumes this model, one coupling for all edges, and that scores depend on each other no more
+        than labels do.
 
         Examples
         --------
@@ -469,11 +503,11 @@ class MarkovNetwork(NetworkModel):
         if labels is None:
             raise ValueError("influence='estimate' reads class labels, got y=None.")
         train_nodes = np.asarray(train)
-        values = np.asarray(labels)[train_nodes]
-        _check_classes(values)
+        training_labels = np.asarray(labels)[train_nodes]
+        _check_classes(training_labels)
         structure = self.adjacency_
-        part = structure[train_nodes][:, train_nodes].astype(bool).astype(float)
-        influence = label_coupling(part, label_codes(values))
+        training_graph = structure[train_nodes][:, train_nodes].astype(bool).astype(float)
+        influence = influence_upper_limit(training_graph, label_codes(training_labels))
         structure.data = np.full_like(structure.data, influence)
         model = object.__new__(type(self))
         model._set_network(
@@ -490,29 +524,33 @@ class MarkovNetwork(NetworkModel):
 
 
 def _are_distances(matrix):
-    """Return whether entries that differ obey the triangle inequality in many triangles."""
+    """Return whether the entries vary and obey the triangle inequality in at least 30 triangles.
+
+    Triangles of the first 1,000 nodes are tested.
+    """
     if not matrix.data.std() > 0.25 * matrix.data.mean():
         return False
     n_triangles = 0
     start = matrix.indptr
     for node in range(min(1000, matrix.shape[0])):
-        of_node = slice(start[node], start[node + 1])
-        neighbors = matrix.indices[of_node]
-        edge_values = matrix.data[of_node]
-        opposite = sparse.coo_array(matrix[neighbors][:, neighbors])
-        first_ends, second_ends = opposite.coords
-        path_values = edge_values[first_ends] + edge_values[second_ends]
-        if (opposite.data > path_values * (1.0 + 1e-9)).any():
+        node_entries = slice(start[node], start[node + 1])
+        neighbors = matrix.indices[node_entries]
+        entries = matrix.data[node_entries]
+        # Edges between two neighbors of the node: each closes a triangle.
+        opposite_edges = sparse.coo_array(matrix[neighbors][:, neighbors])
+        first_ends, second_ends = opposite_edges.coords
+        path_lengths = entries[first_ends] + entries[second_ends]
+        if (opposite_edges.data > path_lengths * (1.0 + 1e-9)).any():
             return False
-        n_triangles += opposite.nnz // 2
+        n_triangles += opposite_edges.nnz // 2
     return n_triangles >= 30
 
 
-def label_coupling(graph, y):
-    """Return an upper limit of the diameter of edges, in nats, by pseudo-likelihood (Potts)."""
-    influence, error = fit_potts(graph, y)
-    limit = influence + norm.ppf(CONFIDENCE) * error
-    if not limit < 2.0 * LARGEST_COUPLING:
+def influence_upper_limit(graph, y):
+    """Return the upper confidence limit of the influence of edges, in nats (:func:`fit_potts`)."""
+    influence, standard_error = fit_potts(graph, y)
+    limit = influence + norm.ppf(CONFIDENCE) * standard_error
+    if not limit < 2.0 * MAX_COUPLING:
         raise ValueError(
             "labels of neighbors determine each other: declare the strength yourself, "
             "MarkovNetwork(graph, influence=...), or use DependencyGraph(graph)."
@@ -521,55 +559,64 @@ def label_coupling(graph, y):
 
 
 def fit_potts(graph, y):
-    r"""Return the diameter of edges, in nats, by pseudo-likelihood (Potts), and its standard error.
+    r"""Return the influence of edges under a Potts model, in nats, and its standard error.
 
+    The fit maximizes the pseudo-likelihood of
     :math:`P[y_i = k \mid \text{rest}] \propto \exp(h_k + J m_{ik})` with :math:`m_{ik}` the number
-    of neighbors of ``i`` in class ``k`` (Besag 1975), on the graph of the labeled nodes, whose
-    classes ``0, 1, …`` are ``y``. The diameter of an edge is :math:`2|J|`. The standard error is a
-    sandwich estimate with the cross terms of neighbors, and never below the naive one.
+    of neighbors of ``i`` in class ``k`` (Besag 1975). ``graph`` is the adjacency matrix of the
+    labeled nodes, ``y`` their classes ``0, 1, …``. The influence, the projective diameter of an
+    edge, is :math:`2|J|`. The standard error is a sandwich estimate with the cross terms of
+    neighbors, and never below the naive one.
     """
     if not y.max() > 0:
         raise ValueError("labels must hold at least two classes, got 1.")
     if not graph.nnz:
         raise ValueError("labels must include two neighbors, got labeled nodes without an edge.")
     n = len(y)
-    k = int(y.max()) + 1
-    fields = np.broadcast_to(np.eye(k)[:, 1:], (n, k, k - 1))
-    # Derivatives of every class's log-weight: fields (the first is zero), then the coupling.
-    features = np.concatenate([fields, (graph @ np.eye(k)[y])[:, :, None]], axis=2)
+    n_classes = int(y.max()) + 1
+    # Derivatives of the log-weight of each class at each node: by the fields of all classes but
+    # the first, which is zero, then by the coupling. Shape (n, n_classes, n_classes).
+    field_features = np.broadcast_to(np.eye(n_classes)[:, 1:], (n, n_classes, n_classes - 1))
+    n_neighbors_by_class = graph @ np.eye(n_classes)[y]
+    features = np.concatenate([field_features, n_neighbors_by_class[:, :, None]], axis=2)
     observed_features = features[np.arange(n), y]
 
-    def weighted(theta):
-        logits = features @ theta
-        total = logsumexp(logits, axis=1)
-        weights = np.exp(logits - total[:, None])
-        return total, weights, np.einsum("nk,nkp->np", weights, features)
+    def predict(parameters):
+        """Return log-normalizers, class probabilities and expected features of the nodes."""
+        log_weights = features @ parameters
+        log_normalizers = logsumexp(log_weights, axis=1)
+        probabilities = np.exp(log_weights - log_normalizers[:, None])
+        return log_normalizers, probabilities, np.einsum("nk,nkp->np", probabilities, features)
 
-    def loss(theta):
-        total, _, mean = weighted(theta)
-        slope = (mean - observed_features).sum(axis=0) / n
-        return (total - observed_features @ theta).sum() / n, slope
+    def loss_and_gradient(parameters):
+        log_normalizers, _, expected_features = predict(parameters)
+        gradient = (expected_features - observed_features).sum(axis=0) / n
+        return (log_normalizers - observed_features @ parameters).sum() / n, gradient
 
-    bounds = [(None, None)] * (k - 1) + [(-LARGEST_COUPLING, LARGEST_COUPLING)]
-    theta = minimize(loss, np.zeros(k), jac=True, method="L-BFGS-B", bounds=bounds).x
-    _, weights, mean = weighted(theta)
+    bounds = [(None, None)] * (n_classes - 1) + [(-MAX_COUPLING, MAX_COUPLING)]
+    parameters = minimize(
+        loss_and_gradient, np.zeros(n_classes), jac=True, method="L-BFGS-B", bounds=bounds
+    ).x
+    _, probabilities, expected_features = predict(parameters)
     try:
-        second = np.einsum("nk,nkp,nkq->pq", weights, features, features)
-        inverse = np.linalg.inv(second - mean.T @ mean)
-        scores = observed_features - mean
-        middle = scores.T @ scores + scores.T @ (graph @ scores)
-        error = np.sqrt(max(inverse[-1, -1], (inverse @ middle @ inverse)[-1, -1]))
+        second_moments = np.einsum("nk,nkp,nkq->pq", probabilities, features, features)
+        inverse = np.linalg.inv(second_moments - expected_features.T @ expected_features)
+        residuals = observed_features - expected_features
+        middle = residuals.T @ residuals + residuals.T @ (graph @ residuals)
+        sandwich = inverse @ middle @ inverse
+        standard_error = np.sqrt(max(inverse[-1, -1], sandwich[-1, -1]))
     except np.linalg.LinAlgError:
-        error = np.inf
-    return float(2.0 * abs(theta[-1])), float(2.0 * error)
+        standard_error = np.inf
+    coupling = parameters[-1]
+    return float(2.0 * abs(coupling)), float(2.0 * standard_error)
 
 
 class BayesianNetwork(NetworkModel):
     """Records on a directed acyclic graph with conditional probability tables.
 
-    The values of the tables are the records. Hidden values that records depend on are only covered
-    if whole components are held out: given noisy records of its neighbors, a hidden value still
-    depends on others.
+    Axes of the tables are the values of the records themselves. Hidden values that records depend
+    on are covered only if whole components are held out: given noisy records of its neighbors, a
+    hidden value still depends on others.
 
     Parameters
     ----------
@@ -614,47 +661,57 @@ class BayesianNetwork(NetworkModel):
         if n < 1:
             raise ValueError("tables must hold at least one table, got none.")
         parents = _check_parents(parents, n)
-        checked_tables = {}
+        checked_tables = {}  # by id; shared tables are checked and stored once
         factors = []
         for i in range(n):
             table = tables[i]
-            if id(table) not in checked_tables:  # shared tables are checked and kept once
+            if id(table) not in checked_tables:
+                # Holding the table keeps its id from being reused.
                 checked_tables[id(table)] = (table, _check_conditional(f"tables[{i}]", table))
-            array = checked_tables[id(table)][1]
-            if array.ndim != len(parents[i]) + 1:
+            _, array = checked_tables[id(table)]
+            scope = (*parents[i], i)
+            if array.ndim != len(scope):
                 raise ValueError(
-                    f"tables[{i}] needs an axis for each of {[*parents[i], i]}, got {array.shape}."
+                    f"tables[{i}] needs an axis for each of {list(scope)}, got {array.shape}."
                 )
-            factors.append(((*parents[i], i), array))
+            factors.append((scope, array))
         _check_numbers_of_values(factors)
         self._set_network(diameter_graph(factors, n), factors=factors)
 
     def _roots(self):
         # Records without parents: then the tables of a tree are its kernels from root to leaf.
-        root_records = np.array([scope[-1] for scope, _ in self._factors if len(scope) == 1])
-        if not len(root_records):  # given the rest, tables are gone
+        parentless = np.array([scope[-1] for scope, _ in self._factors if len(scope) == 1])
+        if not len(parentless):  # given all other records, there are no tables
             return super()._roots()
-        return root_records[np.unique(self.components_[root_records], return_index=True)[1]]
+        _, first = np.unique(self.components_[parentless], return_index=True)
+        return parentless[first]
 
     def _kernels(self):
-        """Return the table of each record given its parent in :meth:`_rooted`, None for roots."""
-        table = {scope[-1]: table for scope, table in self._factors if len(scope) == 2}
-        return [table.get(record) for record in self._rooted()[0].tolist()]
+        """Return the table of each record given its parent, None for roots.
+
+        Records are in the order of :meth:`_rooted`.
+        """
+        table_of_record = {scope[-1]: table for scope, table in self._factors if len(scope) == 2}
+        order, _, _ = self._rooted()
+        return [table_of_record.get(record) for record in order.tolist()]
 
     def _contractions(self):
         if not self._factors:
             return super()._contractions()
-        coefficients: dict[int, float] = {}  # shared tables are measured once
-        return np.array(
-            [
-                0.0 if kernel is None else coefficients.setdefault(id(kernel), dobrushin(kernel))
-                for kernel in self._kernels()
-            ]
-        )
+        coefficient_of_table: dict[int, float] = {}  # by id, for shared tables
+        contractions = []
+        for kernel in self._kernels():
+            if kernel is None:
+                contractions.append(0.0)
+                continue
+            if id(kernel) not in coefficient_of_table:
+                coefficient_of_table[id(kernel)] = dobrushin(kernel)
+            contractions.append(coefficient_of_table[id(kernel)])
+        return np.array(contractions)
 
 
 def _check_numbers_of_values(factors):
-    """Raise if tables disagree on the number of values of a record."""
+    """Raise ValueError if tables disagree on the number of values of a record."""
     n_values = [table.shape[-1] for _, table in factors]
     for scope, table in factors:
         for record, size in zip(scope, table.shape, strict=True):
@@ -672,9 +729,10 @@ def _check_conditional(name, table):
         raise ValueError(f"{name} must have an axis for the value of the record, got a number.")
     array.setflags(write=False)
     sums = array.sum(axis=-1)
-    if not np.all(np.abs(sums - 1.0) <= 1e-8):
-        worst = float(sums.flat[np.argmax(np.abs(sums - 1.0))])
-        raise ValueError(f"{name} must sum to one along its last axis, got {worst:.12g}.")
+    errors = np.abs(sums - 1.0)
+    if not np.all(errors <= 1e-8):
+        worst_sum = float(sums.flat[np.argmax(errors)])
+        raise ValueError(f"{name} must sum to one along its last axis, got {worst_sum:.12g}.")
     return array
 
 
@@ -704,48 +762,57 @@ def _check_parents(parents, n):
 def _parents_of_record(record, parents, n):
     """Return the parents of a record as a tuple of distinct other records."""
     name = f"parents[{record}]"
-    checked = tuple(check_integer(name, v, low=0, high=n - 1) for v in parents)
-    if record in checked or len(set(checked)) < len(checked):
-        raise ValueError(f"{name} must be distinct other records, got {list(checked)}.")
-    return checked
+    numbers = tuple(check_integer(name, parent, low=0, high=n - 1) for parent in parents)
+    if record in numbers or len(set(numbers)) < len(numbers):
+        raise ValueError(f"{name} must be distinct other records, got {list(numbers)}.")
+    return numbers
 
 
 def _check_no_cycle(parents, n):
-    """Raise if a record is its own ancestor."""
-    ends = [(i, v) for i, record_parents in enumerate(parents) for v in record_parents]
-    rows, columns = np.array(ends, dtype=int).reshape(-1, 2).T
-    graph = sparse.coo_array((np.ones(len(ends)), (rows, columns)), shape=(n, n))
-    count, label = connected_components(graph, directed=True, connection="strong")
-    if count < n:
-        record = int(np.flatnonzero(np.bincount(label)[label] > 1)[0])
+    """Raise ValueError if a record is its own ancestor."""
+    edges = [
+        (record, parent)
+        for record, record_parents in enumerate(parents)
+        for parent in record_parents
+    ]
+    rows, columns = np.array(edges, dtype=int).reshape(-1, 2).T
+    graph = sparse.coo_array((np.ones(len(edges)), (rows, columns)), shape=(n, n))
+    n_components, codes = connected_components(graph, directed=True, connection="strong")
+    if n_components < n:  # a cycle is a strong component of more than one record
+        in_cycle = np.bincount(codes)[codes] > 1
+        record = int(np.flatnonzero(in_cycle)[0])
         raise ValueError(f"parents must have no directed cycle, got one through record {record}.")
 
 
 def diameter_graph(factors, n):
-    """Return the symmetric matrix of edge diameters (sums over the factors of a pair).
+    """Return the symmetric matrix of edge diameters, in nats (sums over the factors of a pair).
+
+    ``factors``: pairs of the records of the axes of a table, and the table.
 
     Sums of pairwise diameters bound the diameter between any two sets of records, because a
     mixed second difference of the log-factor telescopes over single records. Records of one
     factor stay joined even if it does not couple them, so that factors never span components.
     """
-    axis_diameters = {}
+    diameter_by_axes = {}  # by id of the table and pair of axes; shared tables are measured once
     rows = []
     columns = []
     data = []
     for scope, table in factors:
-        for a in range(len(scope)):
-            for b in range(a + 1, len(scope)):
-                key = (id(table), a, b)  # shared tables are measured once
-                if key not in axis_diameters:
-                    # The largest log cross-ratio of two axes, the other axes held fixed.
-                    moved = np.moveaxis(table, (a, b), (-2, -1))
-                    parts = moved.reshape(-1, table.shape[a], table.shape[b])
-                    axis_diameters[key] = max(
-                        projective_diameter(part) for part in parts if part.max() > 0
-                    )
-                rows.append(min(scope[a], scope[b]))
-                columns.append(max(scope[a], scope[b]))
-                data.append(max(axis_diameters[key], 1e-13))
+        for first_axis, second_axis in itertools.combinations(range(len(scope)), 2):
+            key = (id(table), first_axis, second_axis)
+            if key not in diameter_by_axes:
+                # The largest log cross-ratio of two axes, the other axes held fixed.
+                moved = np.moveaxis(table, (first_axis, second_axis), (-2, -1))
+                slices = moved.reshape(-1, *moved.shape[-2:])
+                diameter_by_axes[key] = max(
+                    projective_diameter(table_slice)
+                    for table_slice in slices
+                    if table_slice.max() > 0
+                )
+            ends = scope[first_axis], scope[second_axis]
+            rows.append(min(ends))
+            columns.append(max(ends))
+            data.append(max(diameter_by_axes[key], 1e-13))
     matrix = sparse.csr_array(sparse.coo_array((data, (rows, columns)), shape=(n, n), dtype=float))
     matrix = sparse.csr_array(matrix + matrix.T)
     matrix.sort_indices()
@@ -753,10 +820,11 @@ def diameter_graph(factors, n):
 
 
 def rooted(matrix, roots, is_included):
-    """Return a breadth-first order of the included records, and the position of each one's parent.
+    """Return the included records in breadth-first order, and the position of each one's parent.
 
-    ``roots`` holds one record per component. The sweeps below work on positions in this
-    order, so that memory is read in sequence and ``parent[k] < k`` always; ``-1`` marks roots.
+    ``matrix`` is a CSR adjacency matrix, ``roots`` holds one record per component, and
+    ``is_included`` is a mask of the records. The sweeps below work on positions in this order, so
+    that memory is read in sequence and ``parent[k] < k`` always; ``-1`` marks roots.
     """
     n = matrix.shape[0]
     # One extra node points at every root, so that a single search covers all components.
@@ -771,59 +839,69 @@ def rooted(matrix, roots, is_included):
     return order, position[predecessors[order]]
 
 
-def couplings(parent, contractions):
-    """Return ``theta_v R_v`` of each node: the cost of its parent's change in its subtree.
+def affected_in_subtrees(parent, contractions):
+    """Return ``theta_v R_v``: the expected records below that a change of ``v``'s parent affects.
 
-    ``R_v = 1 + sum_children theta_c R_c`` are the expected records that feel a change at ``v``;
-    ``contractions`` are the Dobrushin coefficients of the kernels given the parents.
+    ``R_v = 1 + sum_children theta_c R_c`` are the expected records in the subtree of ``v`` that a
+    change of ``v`` affects. ``contractions`` are the Dobrushin coefficients ``theta`` of the
+    kernels given the parents; ``parent`` is that of :func:`rooted`.
     """
-    reach = [1.0] * len(parent)
-    passed = [0.0] * len(parent)
+    n_affected = [1.0] * len(parent)
+    n_affected_by_parent = [0.0] * len(parent)
     for v in range(len(parent) - 1, -1, -1):
-        passed[v] = contractions[v] * reach[v]
+        n_affected_by_parent[v] = contractions[v] * n_affected[v]
         if parent[v] >= 0:
-            reach[parent[v]] += passed[v]
-    return passed
+            n_affected[parent[v]] += n_affected_by_parent[v]
+    return n_affected_by_parent
 
 
-def block_costs(parent, components, unit, passed, target):
-    """Return per component the sum over blocks of ``(size * unit + messages from outside)^2``.
+def block_costs(parent, components, record_cost, subtree_costs, max_size):
+    """Return per component the sum over blocks of ``(size * record_cost + outside)^2``.
 
-    Blocks are connected, at most ``target`` nodes each, grown from the leaves; they are revealed
-    roots first, so only the subtrees below a block feel it. Any partition gives a valid bound.
-    ``unit`` is the cost of one record of a block by itself, ``passed`` the amount that a node's
-    subtree adds to the block of its parent.
+    Blocks are connected, at most ``max_size`` nodes each, grown from the leaves. They are revealed
+    from the roots down, so only the subtrees below a block depend on it. Any partition gives a
+    valid bound. ``record_cost`` is the cost of one record of a block, and ``subtree_costs[v]`` the
+    amount that the subtree of node ``v`` adds to the block of its parent. ``outside`` is the sum of
+    these over the subtrees below a block. ``parent`` is that of :func:`rooted`, ``components`` the
+    component of each node.
     """
-    cost = [0.0] * (max(components) + 1)
-    size = [1] * len(parent)
+    costs = [0.0] * (max(components) + 1)
+    sizes = [1] * len(parent)
     outside = [0.0] * len(parent)
     for v in range(len(parent) - 1, -1, -1):
         p = parent[v]
-        if p >= 0 and size[p] + size[v] <= target:
-            size[p] += size[v]
+        if p >= 0 and sizes[p] + sizes[v] <= max_size:
+            sizes[p] += sizes[v]
             outside[p] += outside[v]
             continue
-        cost[components[v]] += (size[v] * unit + outside[v]) ** 2
+        costs[components[v]] += (sizes[v] * record_cost + outside[v]) ** 2
         if p >= 0:
-            outside[p] += passed[v]
-    return np.array(cost)
+            outside[p] += subtree_costs[v]
+    return np.array(costs)
 
 
-def best_block_costs(parent, components, unit, passed):
+def best_block_costs(parent, components, record_cost, subtree_costs):
     """Return the smallest :func:`block_costs` per component over a few block sizes."""
-    typical = float(np.mean(passed)) / unit
-    targets = sorted({1, *(max(1, math.ceil(typical * f)) for f in (0.5, 1.0, 2.0))})
-    return np.min([block_costs(parent, components, unit, passed, t) for t in targets], axis=0)
+    typical_size = float(np.mean(subtree_costs)) / record_cost
+    max_sizes = {1}
+    for factor in (0.5, 1.0, 2.0):
+        max_sizes.add(max(1, math.ceil(typical_size * factor)))
+    costs = [
+        block_costs(parent, components, record_cost, subtree_costs, max_size)
+        for max_size in sorted(max_sizes)
+    ]
+    return np.min(costs, axis=0)
 
 
-def dobrushin_reach(matrix, components):
-    """Return ``r >= (I - C)^{-1} 1``, expected records that feel a change of each record.
+def dobrushin_n_affected(matrix, components):
+    """Return ``r >= (I - C)^{-1} 1``: expected records that a change of each record affects.
 
-    ``C_ij = tanh(diameter_ij / 4)`` bounds how far record ``j`` moves the distribution of ``i``
-    given all others. If the series diverges in a component, its entries are infinite.
+    ``C_ij = tanh(diameter_ij / 4)`` bounds the change in total variation that record ``j`` makes in
+    the distribution of ``i`` given all others. If the series diverges in a component, its entries
+    are infinite.
 
     They are the martingale differences of any query, in units of its sensitivity. ``matrix`` holds
-    symmetric edge diameters in nats.
+    symmetric edge diameters in nats, ``components`` the component of each record.
 
     Dobrushin 1970; Kuelske 2003, Concentration inequalities for functions of Gibbs fields,
     Theorem 1 (the past of an order only fixes records, which removes rows of ``C``).
@@ -831,16 +909,17 @@ def dobrushin_reach(matrix, components):
     contraction = sparse.csr_array(
         (np.tanh(matrix.data / 4.0), matrix.indices, matrix.indptr), shape=matrix.shape
     )
-    reach = np.ones(matrix.shape[0])
+    n_affected = np.ones(matrix.shape[0])
     for _ in range(500):
-        new = 1.0 + contraction @ reach
-        is_converged = new.max() > 1e6 or float((new - reach).max()) <= 1e-10 * float(new.max())
-        reach = new
-        if is_converged:
+        next_n_affected = 1.0 + contraction @ n_affected
+        largest = float(next_n_affected.max())
+        largest_step = float((next_n_affected - n_affected).max())
+        n_affected = next_n_affected
+        if largest > 1e6 or largest_step <= 1e-10 * largest:
             break
-    reach = reach * (1.0 + 1e-6)
+    n_affected = n_affected * (1.0 + 1e-6)
     # Only a super-solution bounds the series from above: r >= 1 + C r, component by component.
-    fails = reach < 1.0 + contraction @ reach
-    bad = np.zeros(int(components.max()) + 1, dtype=bool)
-    bad[components[fails]] = True
-    return np.where(bad[components], np.inf, reach)
+    is_below_next = n_affected < 1.0 + contraction @ n_affected
+    diverges = np.zeros(int(components.max()) + 1, dtype=bool)
+    diverges[components[is_below_next]] = True
+    return np.where(diverges[components], np.inf, n_affected)

@@ -3,7 +3,8 @@
 A holdout node has all its neighbors in the training set. A training node does not: some neighbors
 are in the holdout, others are tested in the same fold, so that its score is lower. Folds spread
 neighbors, and weights give the tested nodes as many labeled neighbors as the holdout nodes have.
-No interval depends on it (theory G4: any prediction from the training set is valid).
+No interval depends on these folds and weights (theory G4: any prediction from the training set is
+valid).
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from sklearn_bdp.correlation.base import Folds, check_splits
 
 #: Effective number of tested nodes below which no weighted score is compared with the holdout.
 MIN_EFFECTIVE_NODES = 30
-#: Part of the way from the training nodes' neighbors to those of the holdout nodes. On a grid of
-#: degree 4 the whole way leaves 150 of 675 training nodes, and this part 230; a fifth of a bias of
-#: 0.02 is far below the standard error of a score.
-_MATCHED_PART = 0.8
-_MAX_ROUNDS = 10
-#: Part of the nodes: if fewer change their fold, more rounds are not worth their time.
-_MIN_MOVES = 1e-3
-_MAX_STEPS = 200
-_TOLERANCE = 1e-9
+#: Fraction of the difference between moments of tested nodes and of holdout nodes that weights
+#: remove. On a grid of degree 4, removing all of it leaves an effective number of 150 of 675
+#: training nodes, and this fraction 230. The remaining fifth of a bias of 0.02 is far below the
+#: standard error of a score.
+_MATCHED_FRACTION = 0.8
+_MAX_ROUNDS = 10  # of moves of nodes between folds
+#: Fraction of nodes that must change their fold in a round; if fewer do, no further round follows.
+_MIN_MOVED_FRACTION = 1e-3
+_MAX_NEWTON_STEPS = 200
+_TOLERANCE = 1e-9  # of moments
 
 
 class NodeMatching:
@@ -66,23 +68,23 @@ class NodeMatching:
         n = self.n_train
         n_splits = check_splits(n_splits, n, "records")
         rng = np.random.default_rng(0)
-        fold = rng.permutation(np.arange(n) % n_splits)
+        fold_of_node = rng.permutation(np.arange(n) % n_splits)
         nodes = np.arange(n)
         for _ in range(_MAX_ROUNDS):
-            indicator = np.zeros((n, n_splits), dtype=np.float32)
-            indicator[nodes, fold] = 1.0
-            neighbors = self.adjacency @ indicator
+            is_in_fold = np.zeros((n, n_splits), dtype=np.float32)
+            is_in_fold[nodes, fold_of_node] = 1.0
+            n_neighbors = self.adjacency @ is_in_fold  # of each node, in each fold
             # Ties are broken at random, which keeps the folds balanced.
-            best = np.argmin(neighbors + 0.5 * rng.random((n, n_splits)), axis=1)
-            moves = neighbors[nodes, fold] > neighbors[nodes, best]
+            best_fold = np.argmin(n_neighbors + 0.5 * rng.random((n, n_splits)), axis=1)
+            moves = n_neighbors[nodes, fold_of_node] > n_neighbors[nodes, best_fold]
             moves &= rng.random(n) < 0.5  # neighbors that move together would meet again
-            if moves.sum() <= _MIN_MOVES * n:
+            if moves.sum() <= _MIN_MOVED_FRACTION * n:
                 break
-            fold[moves] = best[moves]
-        tests = [np.flatnonzero(fold == k) for k in range(n_splits)]
-        if min(map(len, tests)) < 1:  # tiny graphs
-            tests = [np.arange(k, n, n_splits) for k in range(n_splits)]
-        return [(np.setdiff1d(nodes, test), test) for test in tests]
+            fold_of_node[moves] = best_fold[moves]
+        test_sets = [np.flatnonzero(fold_of_node == fold) for fold in range(n_splits)]
+        if min(map(len, test_sets)) < 1:  # tiny graphs
+            test_sets = [np.arange(fold, n, n_splits) for fold in range(n_splits)]
+        return [(np.setdiff1d(nodes, test), test) for test in test_sets]
 
     def weights(self, splits: Folds) -> list[Array] | None:
         """Return weights of the tested nodes of each fold, so that their mean predicts the holdout.
@@ -95,23 +97,24 @@ class NodeMatching:
         Returns
         -------
         list of ndarray or None
-            Nonnegative weights with a sum of 1 over all folds. None if the tested nodes cannot be
-            given the neighbors of the holdout nodes, or fewer than 30 nodes would count.
+            Nonnegative weights with a sum of 1 over all folds. None if no weights give the tested
+            nodes as many neighbors as the holdout nodes have, or if the effective number of nodes
+            would be below 30.
         """
-        visible = []
+        n_training_neighbors = []  # of the tested nodes, one vector per fold
         for train, test in splits:
-            is_trained_on = np.zeros(self.n_train)
-            is_trained_on[train] = 1.0
-            visible.append((self.adjacency @ is_trained_on)[test])
-        sizes = [len(test) for _, test in splits]
-        matched = matching_weights(np.concatenate(visible), self.holdout_neighbors)
-        if matched is None or effective_number(matched) < MIN_EFFECTIVE_NODES:
+            is_in_training = np.zeros(self.n_train)
+            is_in_training[train] = 1.0
+            n_training_neighbors.append((self.adjacency @ is_in_training)[test])
+        test_sizes = [len(test) for _, test in splits]
+        weights = matching_weights(np.concatenate(n_training_neighbors), self.holdout_neighbors)
+        if weights is None or effective_number(weights) < MIN_EFFECTIVE_NODES:
             return None
-        return np.split(matched, np.cumsum(sizes)[:-1])
+        return np.split(weights, np.cumsum(test_sizes)[:-1])
 
 
 def effective_number(weights: Array) -> float:
-    """Return how many equal weights have the same variance of the mean.
+    """Return how many values of equal weight have a mean of the same variance.
 
     Parameters
     ----------
@@ -127,56 +130,64 @@ def effective_number(weights: Array) -> float:
 
 
 def matching_weights(counts: Array, target: Array) -> Array | None:
-    r"""Return weights under which some nodes have as many neighbors as others.
+    r"""Return weights of nodes under which their numbers of neighbors match those of other nodes.
 
     The weights :math:`w_i \propto \exp(b_1 x_i + b_2 x_i^2)` of maximum entropy (Hainmueller 2012,
-    Entropy balancing for causal effects, eq. 4-8), with :math:`x = \ln(1 + \text{count})`, match
-    the mean and the mean square of the target for the most part; if none do, the mean alone. The
-    last fifth of the difference would cost more variance than it takes bias.
+    Entropy balancing for causal effects, eq. 4-8), with :math:`x = \ln(1 + \text{count})`, remove
+    four fifths of the difference to the mean and the mean square of the target; if no weights do,
+    of the difference to the mean alone. Removing the last fifth would add more variance than it
+    removes bias.
 
     Parameters
     ----------
-    counts, target : ndarray of int
-        Numbers of neighbors of the nodes to weight, and of those to match.
+    counts : ndarray of int, shape (n_nodes,)
+        Numbers of neighbors of the nodes to weight.
+    target : ndarray of int, shape (n_targets,)
+        Numbers of neighbors of the nodes to match.
 
     Returns
     -------
     ndarray or None
         Positive weights with a sum of 1; None if no weights match.
     """
-    values, inverse, sizes = np.unique(counts, return_inverse=True, return_counts=True)
-    logs = np.log1p(values)
-    center = float(logs @ sizes / sizes.sum())
-    scale = math.sqrt(float((logs - center) ** 2 @ sizes / sizes.sum()))
-    target_logs = np.log1p(target) - center
-    if not scale > 0.0:
-        matches = bool(np.abs(target_logs).max() < _TOLERANCE)
-        return np.full(len(counts), 1.0 / len(counts)) if matches else None
-    standardized = (logs - center) / scale
+    # All nodes with the same number of neighbors have the same weight.
+    distinct_counts, inverse, n_nodes = np.unique(counts, return_inverse=True, return_counts=True)
+    logs = np.log1p(distinct_counts)
+    mean_log = float(logs @ n_nodes / n_nodes.sum())
+    std_log = math.sqrt(float((logs - mean_log) ** 2 @ n_nodes / n_nodes.sum()))
+    target_logs = np.log1p(target) - mean_log
+    if not std_log > 0.0:
+        is_equal = bool(np.abs(target_logs).max() < _TOLERANCE)
+        return np.full(len(counts), 1.0 / len(counts)) if is_equal else None
+    standardized_logs = (logs - mean_log) / std_log
     for degree in (2, 1):
         powers = np.arange(1, degree + 1)
-        features = standardized[:, None] ** powers
-        train_moments = features.T @ sizes / sizes.sum()
-        moments = ((target_logs / scale)[:, None] ** powers).mean(axis=0)
-        moments = train_moments + _MATCHED_PART * (moments - train_moments)
-        masses = _exponential_tilt(features, sizes.astype(float), moments)
+        features = standardized_logs[:, None] ** powers
+        tested_moments = features.T @ n_nodes / n_nodes.sum()
+        target_moments = ((target_logs / std_log)[:, None] ** powers).mean(axis=0)
+        moments = tested_moments + _MATCHED_FRACTION * (target_moments - tested_moments)
+        masses = _exponential_tilt(features, n_nodes.astype(float), moments)
         if masses is not None:
-            return (masses / sizes)[inverse]
+            return (masses / n_nodes)[inverse]
     return None
 
 
-def _exponential_tilt(features, sizes, moments):
-    """Return masses ``∝ sizes * exp(features @ b)`` with these moments, by damped Newton steps."""
+def _exponential_tilt(features, n_nodes, moments):
+    """Return probabilities ``∝ n_nodes * exp(features @ b)`` with the given means of the features.
+
+    None if damped Newton steps do not find ``b``. ``features`` has one row per entry of
+    ``n_nodes``.
+    """
     slopes = np.zeros(features.shape[1])
-    for _ in range(_MAX_STEPS):
+    for _ in range(_MAX_NEWTON_STEPS):
         exponents = features @ slopes
-        masses = sizes * np.exp(exponents - exponents.max())
+        masses = n_nodes * np.exp(exponents - exponents.max())
         masses /= masses.sum()
         means = masses @ features
-        gap = means - moments
-        if np.abs(gap).max() < _TOLERANCE:
+        difference = means - moments
+        if np.abs(difference).max() < _TOLERANCE:
             return masses
         covariance = (features * masses[:, None]).T @ features - np.outer(means, means)
-        step = np.linalg.solve(covariance + 1e-12 * np.eye(len(slopes)), gap)
+        step = np.linalg.solve(covariance + 1e-12 * np.eye(len(slopes)), difference)
         slopes -= step * min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-300))
     return None

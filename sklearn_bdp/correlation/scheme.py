@@ -1,4 +1,4 @@
-"""Sampling scheme of a holdout: its units, the bound that means over them obey, and the target.
+"""Sampling scheme of a holdout: its units, the bound for means over them, and their target.
 
 A correlation model returns one :class:`SamplingScheme`. Code outside this package reads the
 scheme, never the kind of model.
@@ -32,16 +32,16 @@ class ConcentrationBound(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class Calendar:
-    """Dates of records whose forecasts are judged given their past.
+    """Dates of records that are forecast: each date is judged given its past.
 
     Parameters
     ----------
     horizon : int
-        Dates from the last record that a forecaster has to the date its score is known.
+        Number of dates from the last record that a forecaster has to the date its score is known.
     step : str
-        Name of one time step, such as ``"day"``.
+        Singular name of one time step, such as ``"day"``.
     dates : ndarray of shape (n_dates,) or None, default=None
-        The dates, ascending; None if each record is a date and dates are not known.
+        The distinct dates, ascending; None if each record is a date and dates are not known.
     """
 
     horizon: int
@@ -58,24 +58,26 @@ class SamplingScheme:
     n_records : int
         Number of records.
     n_units : int
-        Number of sampling units; add more of them if intervals are too wide.
+        Number of sampling units: more of them make intervals narrower.
     unit_name : str
         Name of the units in the plural: ``"records"``, ``"groups"`` or ``"dates"``.
     bound : ConcentrationBound
         Bound that a mean of scores obeys.
     target : str
-        Target of intervals: new records, these dates, or these nodes.
+        Records to which the expected score in intervals refers, such as ``"new records"``.
     exchangeable : bool
         Whether units are independent draws from one distribution. Scores by class have bounds for
         such units only. Nodes given all others are independent and need not be alike (theory G27).
     weights : ndarray of shape (n_records,) or None, default=None
-        Positive weights of records in a score, which sum to 1; None for the plain mean.
+        Positive weights of records in a score, which sum to 1; None for equal weights.
     block_codes : ndarray of int, shape (n_records,) or None, default=None
-        Group, component, date or sequence of each record; None if records come singly.
+        Number from 0 of the block of each record: its group, component, date or sequence. None if
+        each record is a block.
     calendar : Calendar or None, default=None
         Dates, if each is judged given its past; None for all other models.
     in_time_order : bool, default=False
-        Whether the rows are one sequence in time, which only a gap divides.
+        Whether the rows are one sequence in time, so that training set and holdout are separated by
+        a gap.
     bounds_hold_given_rest : bool, default=False
         Whether a holdout may be drawn among records that depend on it, because bounds hold given
         any values of the other records (theory G13, G27).
@@ -112,7 +114,7 @@ class SamplingScheme:
 
     @property
     def has_alike_records(self) -> bool:
-        """Whether records are independent and identically distributed: ratios have exact limits."""
+        """Whether records are independent and identically distributed."""
         return self.has_independent_records and self.exchangeable
 
     @property
@@ -122,7 +124,7 @@ class SamplingScheme:
 
     @property
     def record_blocks(self) -> Array:
-        """Group, component, date or sequence of each record; of single records, their position."""
+        """Block of each record as in ``block_codes``, or its position if each record is a block."""
         return np.arange(self.n_records) if self.block_codes is None else self.block_codes
 
     def block_means(self, scores: ArrayLike) -> Array:

@@ -20,8 +20,8 @@ from sklearn_bdp.correlation.cutting import (
 from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
 from sklearn_bdp.utils.validation import check_integer
 
-#: Fewer sequences are not held out as a whole: the last records of each are.
-FEWEST_SEQUENCES = 10
+#: With at least this many sequences whole ones are held out, otherwise the last records of each.
+MIN_WHOLE_SEQUENCES = 10
 
 
 def is_chain(correlation: Any) -> bool:
@@ -100,43 +100,45 @@ class ChainSequences(CorrelationModel):
     # -- cutting ----------------------------------------------------------------------------
 
     def record_positions(self):
-        """Return the positions of each sequence's records, in their order."""
+        """Return the row numbers of each sequence's records, ascending: one array per sequence."""
         order = np.argsort(self.codes_, kind="stable")
         return np.split(order, np.cumsum(np.bincount(self.codes_))[:-1])
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
-        if self.n_sequences >= FEWEST_SEQUENCES:
+        if self.n_sequences >= MIN_WHOLE_SEQUENCES:
             return unnamed_groups(self.codes_).split(n, holdout, random_state=random_state)
         self.check_n(n)
         gap = required_gap(self, SPLIT_FAILURE)
-        splits = [
-            (positions, tail_split(len(positions), holdout, gap))
-            for positions in self.record_positions()
-        ]
-        train = np.concatenate([positions[split.train] for positions, split in splits])
-        held_out = np.concatenate([positions[split.holdout] for positions, split in splits])
-        return Split(np.sort(train), np.sort(held_out), gap)
+        train = []
+        held_out = []
+        for positions in self.record_positions():
+            sequence_split = tail_split(len(positions), holdout, gap)
+            train.append(positions[sequence_split.train])
+            held_out.append(positions[sequence_split.holdout])
+        return Split(np.sort(np.concatenate(train)), np.sort(np.concatenate(held_out)), gap)
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         n_splits = check_integer("n_splits", n_splits, low=2)
         if self.n_sequences >= n_splits:
             return unnamed_groups(self.codes_).folds(n, n_splits, random_state=random_state)
-        chain_folds = [
-            (positions, self.chain.folds(len(positions), n_splits))
-            for positions in self.record_positions()
+        # Records of each fold, one array per sequence.
+        train_sets: list[list[Array]] = [[] for _ in range(n_splits)]
+        test_sets: list[list[Array]] = [[] for _ in range(n_splits)]
+        for positions in self.record_positions():
+            sequence_folds = self.chain.folds(len(positions), n_splits)
+            for fold, (train, test) in enumerate(sequence_folds):
+                train_sets[fold].append(positions[train])
+                test_sets[fold].append(positions[test])
+        return [
+            (np.sort(np.concatenate(train)), np.sort(np.concatenate(test)))
+            for train, test in zip(train_sets, test_sets, strict=True)
         ]
-        folds = []
-        for k in range(n_splits):
-            train = np.concatenate([positions[pairs[k][0]] for positions, pairs in chain_folds])
-            test = np.concatenate([positions[pairs[k][1]] for positions, pairs in chain_folds])
-            folds.append((np.sort(train), np.sort(test)))
-        return folds
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
         for positions in self.record_positions():
-            chosen = np.flatnonzero(np.isin(positions, indices))
-            if chosen.size and chosen.size != chosen[-1] - chosen[0] + 1:
+            steps = np.flatnonzero(np.isin(positions, indices))  # in the sequence
+            if steps.size and steps.size != steps[-1] - steps[0] + 1:
                 raise ValueError(
                     "indices must be contiguous inside each sequence, and ascending, got "
                     f"{indices[:5]}…"
@@ -160,20 +162,21 @@ def _required_gap_of_sequences(model: ChainSequences, failure: float) -> int:
 def _gaps_of_sequences(
     model: ChainSequences, train: Array, holdout: Array
 ) -> tuple[int | None, int | None]:
-    gaps = []
+    gaps_before = []
     for positions in model.record_positions():
-        tested = np.flatnonzero(np.isin(positions, holdout))
-        trained = np.flatnonzero(np.isin(positions, train))
-        if tested.size and trained.size:
-            gaps.append(int(tested.min() - trained.max() - 1))
-    return min(gaps, default=None), None
+        holdout_steps = np.flatnonzero(np.isin(positions, holdout))  # in the sequence
+        train_steps = np.flatnonzero(np.isin(positions, train))
+        if holdout_steps.size and train_steps.size:
+            gaps_before.append(int(holdout_steps.min() - train_steps.max() - 1))
+    return min(gaps_before, default=None), None
 
 
 @n_split_components.register
 def _n_split_sequences(model: ChainSequences, train: Array, test: Array) -> int:
-    count = 0
+    n_split = 0
     for positions in model.record_positions():
-        tested = np.flatnonzero(np.isin(positions, test))
-        trained = np.flatnonzero(np.isin(positions, train))
-        count += bool(tested.size and trained.size and not trained.max() < tested.min())
-    return count
+        test_steps = np.flatnonzero(np.isin(positions, test))  # in the sequence
+        train_steps = np.flatnonzero(np.isin(positions, train))
+        if test_steps.size and train_steps.size and not train_steps.max() < test_steps.min():
+            n_split += 1  # training records that are not all before the test records
+    return n_split

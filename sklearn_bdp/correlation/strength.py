@@ -1,6 +1,6 @@
-"""Do cross-validated scores contradict a declared strength of dependence? (theory G33)
+"""Tests of a declared strength of dependence by cross-validated scores or labels (theory G33).
 
-Nothing is raised or warned here. A test that finds nothing proves nothing.
+A misfit raises no error and no warning. A test without a misfit does not prove the declaration.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from sklearn_bdp.correlation.network import MarkovNetwork, fit_potts
 from sklearn_bdp.correlation.sequences import ChainSequences
 from sklearn_bdp.utils.validation import check_array, check_probability, check_real
 
-#: Lengths of blocks, in declared autocorrelation times, and the fewest blocks of a test.
-BLOCK_LENGTHS, FEWEST_BLOCKS = (3.0, 10.0), 6
-#: Fewest edges between training nodes of a test, and most classes of numbers that are labels.
-FEWEST_EDGES, MOST_CLASSES = 30, 20
+BLOCK_LENGTHS = (3.0, 10.0)  # in declared autocorrelation times
+MIN_BLOCKS = 6  # of one length, for a test
+MIN_EDGES = 30  # between training nodes, for a test
+#: Labels that are floats are taken for classes if they have at most this many values.
+MAX_CLASSES = 20
 
 _STRONGER = (
     "cross-validated scores vary {ratio:.2g} times as much between blocks of {block} records as "
@@ -85,7 +86,8 @@ def declared_strength_test(
     Returns
     -------
     DependenceReport or None
-        The outcome; None if the model declares no strength that these values could contradict.
+        The result of the test; None if the model declares no strength that these values could
+        contradict.
     """
     if isinstance(model, MarkovNetwork):
         if labels is None or not declares_influence(model):
@@ -115,7 +117,7 @@ def declares_influence(model: CorrelationModel) -> bool:
 
 
 def declared_time(model: CorrelationModel) -> float:
-    """Return the longest autocorrelation time, in records, that a chain allows for any score."""
+    """Return the longest autocorrelation time of any score, in records, under a chain or a list."""
     if isinstance(model, WorstOf):
         return max(map(declared_time, model.models))
     if isinstance(model, ChainSequences):
@@ -141,8 +143,8 @@ def autocorrelation_time_test(
     time : float
         Declared integrated autocorrelation time, in records; at least 1.
     folds : array-like of shape (n,), optional
-        Which model scored a record. Scores are compared within folds: a better model does not show
-        dependence.
+        Which model scored a record. Scores are compared within folds, because models of some folds
+        are better.
     sequences : array-like of shape (n,), optional
         Sequence of each record, if there are several. Blocks lie within one sequence.
     level : float, default=0.005
@@ -151,7 +153,7 @@ def autocorrelation_time_test(
     Returns
     -------
     DependenceReport
-        The outcome; ``note`` is the line of certificates.
+        The result; its ``note`` is the line of certificates on the declared strength.
 
     See Also
     --------
@@ -180,52 +182,62 @@ def autocorrelation_time_test(
         raise ValueError(f"scores must have one dimension, got shape {series.shape}.")
     time = time if time == math.inf else check_real("time", time, low=1.0)
     level = check_probability("level", level)
-    scored = ~np.isnan(series)
-    positions = [np.flatnonzero(scored)] if sequences is None else _positions(sequences, scored)
+    is_scored = ~np.isnan(series)
+    if sequences is None:
+        positions = [np.flatnonzero(is_scored)]
+    else:
+        positions = _scored_positions(sequences, is_scored)
     if folds is not None:
         folds = check_array("folds", folds, shape=(len(series),))
-        series = _without_fold_means(series, scored, folds)
-    values = series[scored]
+        series = _without_fold_means(series, is_scored, folds)
+    values = series[is_scored]
     n = len(values)
-    min_scores = FEWEST_BLOCKS * BLOCK_LENGTHS[0] * time
+    min_scores = MIN_BLOCKS * BLOCK_LENGTHS[0] * time
     if n < min_scores:
         return DependenceReport(False, note=_UNTESTED.format(time=time, n=n, least=min_scores))
     variance = float(values.var())
     if not variance > 1e-24 * max(1.0, float(np.abs(values).max())) ** 2:
         return DependenceReport(False, note=_TESTED.format(time=time, n=n))
-    p, ratio, block = _slowest_variation(series, positions, values, variance, time)
-    if p > level:
-        return DependenceReport(False, p_value=p, note=_TESTED.format(time=time, n=n))
-    message = _STRONGER.format(ratio=ratio, block=block, time=time, p=p, suggested=ratio * time)
-    return DependenceReport(True, message, p, note=_CONTRADICTED.format(time=time, p=p, n=n))
+    p_value, ratio, block_length = _slowest_variation(series, positions, values, variance, time)
+    if p_value > level:
+        return DependenceReport(False, p_value=p_value, note=_TESTED.format(time=time, n=n))
+    message = _STRONGER.format(
+        ratio=ratio, block=block_length, time=time, p=p_value, suggested=ratio * time
+    )
+    note = _CONTRADICTED.format(time=time, p=p_value, n=n)
+    return DependenceReport(True, message, p_value, note=note)
 
 
-def _without_fold_means(series, scored, folds):
-    """Return scores less the mean of their fold: models of some folds are better."""
-    codes = np.unique(folds[scored], return_inverse=True)[1]
-    series = series.copy()
-    sums = np.bincount(codes, weights=series[scored])
-    series[scored] -= (sums / np.bincount(codes))[codes]
-    return series
+def _without_fold_means(series, is_scored, folds):
+    """Return scores less the mean of their fold; NaN stay."""
+    codes = np.unique(folds[is_scored], return_inverse=True)[1]
+    fold_means = np.bincount(codes, weights=series[is_scored]) / np.bincount(codes)
+    residuals = series.copy()
+    residuals[is_scored] -= fold_means[codes]
+    return residuals
 
 
 def _slowest_variation(series, positions, values, variance, time):
-    """Return the smallest p-value of all lengths of blocks, with its ratio and its length.
+    """Return the smallest p-value over lengths of blocks, with its ratio and length in records.
 
-    The ratio is that of the variance of block means to the declared one. ``positions``: of the
-    scores of each sequence; ``values``: all scores, of this ``variance``.
+    The ratio is that of the variance of block means to the declared one. ``positions``: those in
+    ``series`` of the scores of each sequence; ``values``: all scores, of this ``variance``;
+    ``time``: the declared autocorrelation time in records.
     """
-    excess = float(np.mean((values - values.mean()) ** 4)) / variance**2 - 3.0
+    excess_kurtosis = float(np.mean((values - values.mean()) ** 4)) / variance**2 - 3.0
     worst = (1.0, 1.0, 0)
-    for length in BLOCK_LENGTHS:
-        block = math.ceil(length * time)
-        means = np.concatenate([_block_means(series[rows], block) for rows in positions])
-        if len(means) < FEWEST_BLOCKS:
+    for length_in_times in BLOCK_LENGTHS:
+        block_length = math.ceil(length_in_times * time)
+        block_means = np.concatenate(
+            [_block_means(series[sequence], block_length) for sequence in positions]
+        )
+        if len(block_means) < MIN_BLOCKS:
             continue
-        ratio = block * float(means.var(ddof=1)) / (variance * time)
-        heaviness = 2.0 * max(excess, 0.0) * time / block
-        freedom = 2.0 * (len(means) - 1) / (2.0 + heaviness)
-        worst = min(worst, (float(chi2.sf(ratio * freedom, freedom)), ratio, block))
+        ratio = block_length * float(block_means.var(ddof=1)) / (variance * time)
+        kappa = 2.0 * max(excess_kurtosis, 0.0) * time / block_length
+        degrees_of_freedom = 2.0 * (len(block_means) - 1) / (2.0 + kappa)
+        p_value = float(chi2.sf(ratio * degrees_of_freedom, degrees_of_freedom))
+        worst = min(worst, (p_value, ratio, block_length))
     return worst
 
 
@@ -239,67 +251,68 @@ def influence_test(
     model : MarkovNetwork
         Network of the training nodes, with finite influences.
     labels : array-like of shape (n,)
-        Label of each training node; numbers are cut at their median.
+        Label of each training node. Floats with more than 20 values are cut at their median.
     level : float, default=0.005
         Significance of the test.
 
     Returns
     -------
     DependenceReport
-        The outcome; ``note`` is the line of certificates.
+        The result; its ``note`` is the line of certificates on the declared strength.
 
     See Also
     --------
-    autocorrelation_time_test : The same of chains.
+    autocorrelation_time_test : The test of the strength of a chain.
 
     Notes
     -----
-    The influence of a Potts model with one coupling, by pseudo-likelihood (Besag 1975), less the
-    normal quantile of its standard error, is compared with the largest declared influence. Features
-    may explain the agreement of labels: then it is a misfit of a model of records, too.
+    The influence of a Potts model with one coupling is estimated by pseudo-likelihood (Besag 1975).
+    The test is one-sided: the excess over the largest declared influence is compared with a normal
+    distribution of the standard error. Labels of neighbors may also agree because their features
+    do. The declared model of the records is then contradicted, too.
     """
     level = check_probability("level", level)
     declared = float(model.adjacency_.data.max())
     n_edges = model.adjacency_.nnz // 2
     codes = _classes(labels)
-    note = {"declared": declared, "n": len(codes), "edges": n_edges}
-    if len(np.unique(codes)) < 2 or n_edges < FEWEST_EDGES:
-        return DependenceReport(False, note=_UNTESTED_INFLUENCE.format(**note))
-    influence, error = fit_potts(model.adjacency_.astype(bool).astype(float), codes)
-    if not math.isfinite(error):
-        return DependenceReport(False, note=_UNTESTED_INFLUENCE.format(**note))
-    p = float(norm.sf((influence - declared) / max(error, 1e-12)))
-    if p > level:
-        return DependenceReport(False, p_value=p, note=_TESTED_INFLUENCE.format(**note))
-    finding = {"p": p, "influence": influence, **note}
-    return DependenceReport(
-        True,
-        _STRONGER_INFLUENCE.format(**finding),
-        p,
-        note=_CONTRADICTED_INFLUENCE.format(**finding),
+    n = len(codes)
+    untested = DependenceReport(
+        False, note=_UNTESTED_INFLUENCE.format(declared=declared, n=n, edges=n_edges)
     )
+    if len(np.unique(codes)) < 2 or n_edges < MIN_EDGES:
+        return untested
+    influence, standard_error = fit_potts(model.adjacency_.astype(bool).astype(float), codes)
+    if not math.isfinite(standard_error):
+        return untested
+    p_value = float(norm.sf((influence - declared) / max(standard_error, 1e-12)))
+    if p_value > level:
+        note = _TESTED_INFLUENCE.format(declared=declared, n=n)
+        return DependenceReport(False, p_value=p_value, note=note)
+    message = _STRONGER_INFLUENCE.format(influence=influence, declared=declared, p=p_value)
+    note = _CONTRADICTED_INFLUENCE.format(declared=declared, p=p_value, n=n)
+    return DependenceReport(True, message, p_value, note=note)
 
 
 def _classes(labels):
-    """Return labels as class numbers; numbers with many values are cut at their median."""
+    """Return labels as class numbers; floats with many values are cut at their median."""
     values = np.asarray(labels)
     codes = np.unique(values, return_inverse=True)[1]
-    if values.dtype.kind == "f" and codes.max() >= MOST_CLASSES:
+    if values.dtype.kind == "f" and codes.max() >= MAX_CLASSES:
         return (values > np.median(values)).astype(int)
     return codes
 
 
-def _positions(sequences, scored):
-    """Return the positions of the scored records of each sequence, in their order."""
+def _scored_positions(sequences, is_scored):
+    """Return the positions of the scored records of each sequence, ascending."""
     codes = np.unique(np.asarray(sequences), return_inverse=True)[1]
-    if len(codes) != len(scored):
+    if len(codes) != len(is_scored):
         raise ValueError(
-            f"sequences must hold one label per score, got {len(codes)} for {len(scored)}."
+            f"sequences must hold one label per score, got {len(codes)} for {len(is_scored)}."
         )
-    return [np.flatnonzero(scored & (codes == code)) for code in range(int(codes.max()) + 1)]
+    return [np.flatnonzero(is_scored & (codes == code)) for code in range(int(codes.max()) + 1)]
 
 
-def _block_means(values: Array, block: int) -> Array:
+def _block_means(values: Array, block_length: int) -> Array:
     """Return the means of whole blocks of consecutive values."""
-    count = len(values) // block
-    return values[: count * block].reshape(count, block).mean(axis=1)
+    n_blocks = len(values) // block_length
+    return values[: n_blocks * block_length].reshape(n_blocks, block_length).mean(axis=1)

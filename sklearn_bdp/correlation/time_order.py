@@ -25,25 +25,25 @@ class TimeOrdered(CorrelationModel):
     Parameters
     ----------
     times : array-like of shape (n,), optional
-        Date of every record: dates, periods, numbers or ISO text, in any order. Records of one date
-        may depend on each other in any way, and dates weigh equally (theory G24): the score is that
-        of a random record of a random date. By default each record is a date, in the order of rows.
+        Date of each record, in any order: dates, periods, numbers or ISO text. Records of one date
+        may depend on each other in any way. Dates have equal weight (theory G24): the score is that
+        of a random record of a random date. By default each record is a date, in row order.
     horizon : int or span of time, default=1
-        Dates from the last record that a forecaster has to the date its score is known. If it is
-        more than 1, so many dates are left out before the holdout: their labels may become known
-        after the first forecast. With ``times``, also a span such as ``"7D"``, a ``Timedelta`` or
-        an offset of pandas: the most dates in such a span.
+        Number of dates from the last record that a forecaster has to the date its score is known.
+        If it is more than 1, this many dates are left out before the holdout, because their labels
+        may become known after the first forecast. With ``times``, also a span such as ``"7D"``, a
+        ``Timedelta`` or an offset of pandas: then the largest number of dates in such a span.
     step : str, default="date"
         Name of one time step in certificates, such as ``"day"``.
 
     Attributes
     ----------
     dates_ : ndarray
-        The dates, ascending; like the others only with ``times``.
+        The distinct dates, ascending. This and the other attributes exist only with ``times``.
     codes_ : ndarray of int, shape (n,)
-        Number of each record's date, in time order.
+        Position in ``dates_`` of the date of each record.
     counts_ : ndarray of int, shape (n_dates,)
-        Records of each date.
+        Number of records of each date.
 
     Raises
     ------
@@ -57,9 +57,9 @@ class TimeOrdered(CorrelationModel):
     Notes
     -----
     :meth:`log_tail` and :meth:`mean_lower_limit` are the bound of Azuma and Hoeffding, which holds
-    for any queries. Searches use sharper limits at stakes that are fixed in advance
-    (:func:`~sklearn_bdp.intervals.bounds.martingale_lower_limit`). Undeclared dependence bounds no
-    leakage, so that levels of Bayesian differential privacy raise ``ValueError``.
+    for any queries. Searches use sharper limits by betting with stakes that are fixed in advance
+    (:func:`~sklearn_bdp.intervals.bounds.martingale_lower_limit`). Without declared dependence,
+    leakage has no bound, so that :meth:`bdp_epsilon` and :meth:`dp_epsilon` raise ``ValueError``.
 
     Examples
     --------
@@ -72,7 +72,8 @@ class TimeOrdered(CorrelationModel):
     """
 
     fingerprint_name = "TimeOrdered"
-    _weights: Array | None = None  # of records, if dates have different numbers of them
+    # Weights of the records in a score; None if all dates have the same number of records.
+    _weights: Array | None = None
 
     def __init__(
         self, times: ArrayLike | None = None, *, horizon: Any = 1, step: str = "date"
@@ -80,7 +81,7 @@ class TimeOrdered(CorrelationModel):
         dates = None if times is None else date_numbers(times)
         self.horizon = horizon_in_dates(horizon, dates)
         self.step = str(step)
-        self._dated = times is not None
+        self._has_dates = times is not None
         self.caveats = (
             "no training record, and no feature, carries a label that became known on or after "
             "the first holdout date",
@@ -91,18 +92,22 @@ class TimeOrdered(CorrelationModel):
             self.n_records = len(self.codes_)
             if np.ptp(self.counts_):
                 self._weights = 1.0 / (len(self.counts_) * self.counts_[self.codes_])
-                weighted = "scores are those of a random record of a random date."
-                self.caveats += ("Dates weigh equally: " + weighted,)
-        self._freeze(self.horizon, self.step, *([self.codes_] if self._dated else []))
+                self.caveats += (
+                    "Dates weigh equally: scores are those of a random record of a random date.",
+                )
+        self._freeze(self.horizon, self.step, *([self.codes_] if self._has_dates else []))
 
     def __repr__(self) -> str:
-        of = f"<{self.describe().partition(',')[0]}>, " if self._dated else ""
-        return f"TimeOrdered({of}horizon={self.horizon}, step={self.step!r})"
+        summary = ""
+        if self._has_dates:
+            size, _, _ = self.describe().partition(",")  # numbers of records and dates
+            summary = f"<{size}>, "
+        return f"TimeOrdered({summary}horizon={self.horizon}, step={self.step!r})"
 
     def _n_dates(self, n):
-        """Return the number of dates of ``n`` records."""
+        """Return the number of dates of all ``n`` records."""
         n = self.check_n(n)
-        return len(self.counts_) if self._dated else n
+        return len(self.counts_) if self._has_dates else n
 
     def sampling_scheme(self, n: int) -> SamplingScheme:
         return SamplingScheme(
@@ -113,14 +118,14 @@ class TimeOrdered(CorrelationModel):
             target="later records of the same process",
             exchangeable=False,
             weights=self._weights,
-            block_codes=self.codes_ if self._dated else None,
-            calendar=Calendar(self.horizon, self.step, self.dates_ if self._dated else None),
+            block_codes=self.codes_ if self._has_dates else None,
+            calendar=Calendar(self.horizon, self.step, self.dates_ if self._has_dates else None),
             in_time_order=True,
         )
 
     def describe(self) -> str:
         assumption = "each date is judged given its past, nothing is assumed about dependence"
-        if not self._dated:
+        if not self._has_dates:
             return assumption
         return f"panel of {len(self.codes_)} records on {len(self.dates_)} dates, {assumption}"
 
@@ -133,34 +138,36 @@ class TimeOrdered(CorrelationModel):
 
     @property
     def _gap(self):
-        """Dates to drop before a holdout: their labels may become known after a forecast."""
+        """Number of dates to drop before a holdout, whose labels may be known after a forecast."""
         return self.horizon if self.horizon > 1 else 0
 
-    def _rows(self, dates):
-        """Return the records of some dates."""
-        return np.flatnonzero(np.isin(self.codes_, dates)) if self._dated else dates
+    def _records_of(self, date_codes):
+        """Return the row numbers of all records of some dates, ascending."""
+        return np.flatnonzero(np.isin(self.codes_, date_codes)) if self._has_dates else date_codes
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
-        cut = tail_split(self._n_dates(n), holdout, self._gap)
-        return Split(self._rows(cut.train), self._rows(cut.holdout), cut.gap)
+        date_split = tail_split(self._n_dates(n), holdout, self._gap)
+        train = self._records_of(date_split.train)
+        return Split(train, self._records_of(date_split.holdout), date_split.gap)
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
-        # Half of the first block at most: cross-validation needs no guarantee.
+        # The gap is at most half of the first block: cross-validation needs no guarantee.
         n_dates = self._n_dates(n)
         gap = min(self._gap, n_dates // (2 * n_splits + 2))
-        folds = block_folds(n_dates, n_splits, gap, forward=True)
-        return [(self._rows(train), self._rows(test)) for train, test in folds]
+        date_folds = block_folds(n_dates, n_splits, gap, forward=True)
+        return [(self._records_of(train), self._records_of(test)) for train, test in date_folds]
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
-        if not self._dated:
+        if not self._has_dates:
             if not (np.diff(indices) > 0).all():
                 raise ValueError(f"indices must be ascending in time, got {indices[:5]}…")
             return self
         codes = self.codes_[indices]
         counts = np.bincount(codes, minlength=len(self.counts_))
-        dates = np.flatnonzero(counts)
-        if (counts[dates] < self.counts_[dates]).any() or (np.diff(dates) > 1).any():
+        date_codes = np.flatnonzero(counts)  # dates that have records
+        has_partial_date = (counts[date_codes] < self.counts_[date_codes]).any()
+        if has_partial_date or (np.diff(date_codes) > 1).any():
             raise ValueError(
                 "rows of one date must stay together, and no date may be left out: cut by date, as "
                 "holdout=0.25 does."

@@ -22,7 +22,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp import correlation, exceptions
 from sklearn_bdp.correlation import Groups, Independent
-from sklearn_bdp.correlation.dependence import LONGEST_SERIES
+from sklearn_bdp.correlation.dependence import MAX_SERIES
 from sklearn_bdp.correlation.strength import (
     declared_strength_test,
     declares_influence,
@@ -200,7 +200,7 @@ def _has_record_scores(division, estimator, metric):
     return has_metric and has_supported_targets and not get_tags(estimator).input_tags.pairwise
 
 
-def _scores_in_shuffled_folds(metric, score, row_order, n_rows=LONGEST_SERIES):
+def _scores_in_shuffled_folds(metric, score, row_order, n_rows=MAX_SERIES):
     """Return scores in folds drawn without regard to the order of rows: the tests stay exact."""
     rows = np.sort(row_order[:n_rows])
     shuffled = KFold(min(3, len(rows)), shuffle=True, random_state=0)

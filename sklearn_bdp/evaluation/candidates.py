@@ -33,7 +33,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
-from sklearn_bdp.accounting.noise_calibration import RELAXED_PART
+from sklearn_bdp.accounting.noise_calibration import RELAXED_FRACTION
 from sklearn_bdp.diagnostics.scores import BatchDependenceCheck
 from sklearn_bdp.exceptions import BudgetExhaustedError, ScoreContractError
 from sklearn_bdp.metrics.approximate import ApproximateMetric
@@ -945,7 +945,7 @@ class Verifier:
             best_cv_score = cv_scores[np.argmin(ranks[: len(ranking_queries)])]
         # Intervals of candidates far behind the best one may be wide.
         distances = np.maximum(best_cv_score - cv_scores, 0.0)
-        thresholds = np.where(is_secondary, 0.0, RELAXED_PART * distances)
+        thresholds = np.where(is_secondary, 0.0, RELAXED_FRACTION * distances)
         try:
             answers = self.holdout.answer_evaluations(
                 cv_scores,

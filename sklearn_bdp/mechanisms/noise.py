@@ -31,19 +31,19 @@ import numpy as np
 
 from sklearn_bdp.utils.validation import check_integer
 
-FINEST = 2.0**-44  # step of the grid that all noise lives on
+FINEST_STEP = 2.0**-44  # smallest step of the grid of which all noise is a multiple
 _PREFIX_BITS = 63  # bits of U taken from the first word; its last bit is the sign
 _MIN_PREFIX = 2**53  # a prefix of U this large determines E to double precision
 
 
 def bit_sources(random_state, count, *, key=()):
-    """Return ``count`` independent functions of a size that return uniform 64-bit words.
+    """Return ``count`` independent functions that map a size to an array of uniform 64-bit words.
 
-    ``None`` uses the operating system's cryptographic generator. An int or a Generator makes the
-    noise reproducible, which voids the protection (for tests). 32 secret random bytes make it
-    reproducible for their owner only, so that it survives a crash. ``key`` is the position in the
-    life of the mechanism: a mechanism resumed from its state with the same seed does not replay
-    noise.
+    ``random_state=None`` uses the operating system's cryptographic generator. An int or a Generator
+    makes the noise reproducible, which voids the protection (for tests). Secret random bytes, 32 of
+    them, make it reproducible for their owner only, so that it survives a crash. ``key`` is a tuple
+    of integers, the position in the life of the mechanism: with the same seed, a mechanism that
+    continues from its state does not repeat noise.
     """
     if random_state is None:
         return [lambda size: np.frombuffer(os.urandom(8 * size), dtype=np.uint64)] * count
@@ -61,25 +61,28 @@ def bit_sources(random_state, count, *, key=()):
 
 
 def _secret_words(secret, key):
-    """Return a function of a size whose words depend on a secret alone, by SHAKE-256."""
-    calls = itertools.count(1)
+    """Return a function that maps a size to 64-bit words of SHAKE-256.
+
+    They depend on the secret, the key and the number of the call only.
+    """
+    call_numbers = itertools.count(1)
 
     def words(size):
-        stream = hashlib.shake_256(secret + repr((*key, next(calls))).encode())
+        stream = hashlib.shake_256(secret + repr((*key, next(call_numbers))).encode())
         return np.frombuffer(stream.digest(8 * size), dtype=np.uint64)
 
     return words
 
 
-def fine_step(*magnitudes):
-    """Return the fine grid's step for numbers of at most these magnitudes.
+def fine_step(*scales):
+    """Return the step of the fine grid for noise of at most these scales.
 
     The step is a power of two, so that multiples up to 2**52 steps are exact doubles. It is 2**-44
     for scales up to 4 and larger beyond: noise of 64 scales (probability below 1e-27) must stay
     exact.
     """
-    largest = max(4.0, *magnitudes)
-    return FINEST * 2.0 ** math.ceil(math.log2(largest / 4.0))
+    largest_scale = max(4.0, *scales)
+    return FINEST_STEP * 2.0 ** math.ceil(math.log2(largest_scale / 4.0))
 
 
 def to_grid(values, step):
@@ -114,17 +117,20 @@ class Exponentials:
             self.values[index] = -math.log(prefix / (1 << length))
 
     def _prefix_and_length(self, index):
-        """Return the leading bits drawn for one uniform, as an integer, and their number."""
+        """Return the leading bits drawn for the uniform variate of an index, and their number.
+
+        The bits are an integer.
+        """
         return self._extended.get(index, (int(self._prefix[index]), _PREFIX_BITS))
 
     def _extend(self, index):
-        """Draw another word of bits for one uniform; return its prefix and length."""
+        """Draw another word of bits for a uniform variate; return its prefix and length."""
         prefix, length = self._prefix_and_length(index)
         self._extended[index] = ((prefix << 64) | int(self._bits(1)[0]), length + 64)
         return self._extended[index]
 
     def exceeds(self, index, bound):
-        """Return whether a variate is larger than a Fraction, exactly.
+        """Return whether the variate of an index is larger than ``bound``, a Fraction, exactly.
 
         The probability is ``exp(-bound)`` to the last bit.
         """
@@ -141,33 +147,37 @@ class Exponentials:
             prefix, length = self._extend(index)
 
     def floor(self, factor):
-        """Return the integer parts of ``factor * E`` for a positive integer, exactly.
+        """Return the integer parts of ``factor * E`` for a positive integer ``factor``, exactly.
 
         Geometric variates: the value is at least ``k`` with probability ``exp(-k/factor)``.
         """
         scaled = factor * self.values
-        parts = np.floor(scaled).astype(np.int64)
-        uncertain = np.abs(scaled - np.rint(scaled)) <= factor * (1.0 + self.values) * 2.0**-49
-        for index in np.flatnonzero(uncertain).tolist():
-            part = int(parts[index])
-            while self.exceeds(index, Fraction(part + 1, factor)):
-                part += 1
-            while not self.exceeds(index, Fraction(part, factor)):
-                part -= 1
-            parts[index] = part
-        return parts
+        integer_parts = np.floor(scaled).astype(np.int64)
+        error = factor * (1.0 + self.values) * 2.0**-49
+        is_uncertain = np.abs(scaled - np.rint(scaled)) <= error
+        for index in np.flatnonzero(is_uncertain).tolist():
+            integer_part = int(integer_parts[index])
+            while self.exceeds(index, Fraction(integer_part + 1, factor)):
+                integer_part += 1
+            while not self.exceeds(index, Fraction(integer_part, factor)):
+                integer_part -= 1
+            integer_parts[index] = integer_part
+        return integer_parts
 
 
 def scaled_exp(bound, length):
-    """Return a lower and an upper bound of ``exp(-bound) * 2**length``, as Decimals."""
-    digits = 25 + int(0.302 * length)
-    with decimal.localcontext(prec=digits) as decimal_context:
+    """Return a lower and an upper bound of ``exp(-bound) * 2**length``, as Decimals.
+
+    ``bound`` is a Fraction, ``length`` a number of bits.
+    """
+    n_digits = 25 + int(0.302 * length)
+    with decimal.localcontext(prec=n_digits) as decimal_context:
         decimal_context.Emin = decimal.MIN_EMIN
         decimal_context.Emax = decimal.MAX_EMAX
         exponent = decimal.Decimal(bound.numerator) / decimal.Decimal(bound.denominator)
         value = (-exponent).exp() * (decimal.Decimal(2) ** length)
         # Division, exp, power and product are each correct to one unit in the last digit.
-        error = value * (exponent + 4) * decimal.Decimal(10) ** (2 - digits)
+        error = value * (exponent + 4) * decimal.Decimal(10) ** (2 - n_digits)
         return value - error, value + error
 
 
@@ -175,17 +185,17 @@ def grid_laplace(bits, size, *, scale, step):
     """Return at least one and at most ``size`` discrete Laplace variates on a grid.
 
     ``P[k * step]`` is proportional to ``exp(-|k| / t)`` with ``t = ceil(scale / step)``, so that
-    the noise is never below ``scale``. ``size`` is the number of signed geometric proposals, of
-    which negative zeros are rejected.
+    the scale of the noise is never below ``scale``. ``bits`` comes from :func:`bit_sources`.
+    ``size`` is the number of signed geometric proposals, of which negative zeros are rejected.
     """
     # Canonne, Kamath, Steinke 2020, Alg. 2: a signed geometric variate without its negative zero,
     # because 0 would otherwise count twice.
     accepted = np.empty(0)
     while not accepted.size:
-        block = Exponentials(bits, size)
-        magnitudes = block.floor(math.ceil(scale / step))
-        is_accepted = (magnitudes > 0) | (block.signs > 0)
-        accepted = (block.signs * magnitudes * step)[is_accepted]
+        exponentials = Exponentials(bits, size)
+        magnitudes = exponentials.floor(math.ceil(scale / step))  # in steps
+        is_accepted = (magnitudes > 0) | (exponentials.signs > 0)
+        accepted = (exponentials.signs * magnitudes * step)[is_accepted]
     return accepted
 
 
@@ -199,23 +209,24 @@ def grid_gaussian(bits, size, *, scale, step):
     return np.rint(scale * gaussian(Exponentials(bits, size), bits) / step) * step
 
 
-def gaussian(block, bits):
-    """Return standard Gaussian variates made of exponential ones."""
-    angle = (2.0 * np.pi * 2.0**-64) * bits(block.values.size)
-    return np.sqrt(2.0 * block.values) * np.cos(angle)
+def gaussian(exponentials, bits):
+    """Return standard Gaussian variates made of :class:`Exponentials`, one of each."""
+    angles = (2.0 * np.pi * 2.0**-64) * bits(exponentials.values.size)
+    return np.sqrt(2.0 * exponentials.values) * np.cos(angles)
 
 
 class Pool:
     """Variates drawn in blocks of a fixed size and returned in order.
 
     Because the blocks have a fixed size, the variates do not depend on how queries are batched. A
-    forked child starts a new block: parent and child must not share noise.
+    forked child starts a new block: parent and child must not share noise. ``draw()`` returns the
+    next block.
     """
 
     def __init__(self, draw):
         self._draw = draw
-        self._values = np.empty(0)
-        self._used = 0
+        self._block = np.empty(0)
+        self._n_used = 0  # variates of the block
         self._owner = os.getpid()
 
     def take(self, count):
@@ -223,12 +234,12 @@ class Pool:
         slices = [np.empty(0)]
         n_missing = count
         while n_missing:
-            if self._used == self._values.size or self._owner != os.getpid():
-                self._values = self._draw()
-                self._used = 0
+            if self._n_used == self._block.size or self._owner != os.getpid():
+                self._block = self._draw()
+                self._n_used = 0
                 self._owner = os.getpid()
-            variates = self._values[self._used : self._used + n_missing]
-            self._used += variates.size
+            variates = self._block[self._n_used : self._n_used + n_missing]
+            self._n_used += variates.size
             n_missing -= variates.size
             slices.append(variates)
         return np.concatenate(slices)

@@ -1,9 +1,9 @@
-"""Thresholdout: answer from the training set unless the holdout clearly disagrees.
+"""Thresholdout: answer from the training set unless the holdout disagrees by more than a threshold.
 
-Two grids have different tasks. The *cells* (a few hundred, of width ``resolution``) are counted by
-theory G2. The *fine grid* (a power of two near 1e-13) makes every number that depends on the
-holdout an exact multiple of one step, so that the low-order bits of a floating-point result carry
-no information (Mironov 2012).
+Two grids have different tasks. Released answers lie on a few hundred *cells* of width
+``resolution``, whose number theory G2 counts. Every number that depends on the holdout is an exact
+multiple of the step of the *fine grid*, a power of two near 1e-13. So the low-order bits of a
+floating-point result carry no information (Mironov 2012).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.mechanisms.noise import (
-    FINEST,
+    FINEST_STEP,
     Exponentials,
     Pool,
     bit_sources,
@@ -40,9 +40,9 @@ from sklearn_bdp.utils.validation import (
 )
 
 _MAX_MAGNITUDE = 100.0  # larger predictions and thresholds would leave the grid's exact range
-_POOL_SIZE = 256  # threshold and answer noise per draw
-# Query noise per draw: a small first block for few queries, later blocks large enough to hide call
-# overhead and small enough for the cache.
+_POOL_SIZE = 256  # variates of threshold or answer noise per draw
+# Variates of query noise per draw: a small first block for few queries, later blocks large enough
+# to hide call overhead and small enough for the cache.
 _FIRST_BLOCK_SIZE = 64
 _BLOCK_SIZE = 4096
 _MAX_COUNT = 2**53  # counts up to here are exact in every arithmetic they enter
@@ -54,12 +54,13 @@ _SETTINGS = (
 
 
 def check_resolution(resolution):
-    """Return a width of cells that is 0 (no cells) or at least the step of the fine grid.
+    """Return a width of cells as a float: 0 (no cells) or at least the step of the fine grid.
 
-    Narrower cells would not round values, and their number would be out of range.
+    Raises ValueError for narrower cells: they would not round values, and their number would be out
+    of range.
     """
     resolution = check_real("resolution", resolution, low=0.0, high=1.0)
-    if 0.0 < resolution < FINEST:
+    if 0.0 < resolution < FINEST_STEP:
         raise ValueError(
             f"resolution must be 0 (no cells) or at least 2**-44, the step of the grid that all "
             f"noise lives on, got resolution={resolution!r}."
@@ -124,12 +125,12 @@ def to_cell(values: ArrayLike, resolution: float) -> Array:
     return np.clip(cells, 0, max_cell).astype(np.intp)
 
 
-def released_value(noisy, resolution):
-    """Return the midpoint of the cell of a noisy value; without cells, the clipped value."""
+def released_values(noisy_values, resolution):
+    """Return the midpoints of the cells of noisy values, or the clipped values without cells."""
     if resolution > 0.0:
         # The last midpoint may exceed 1.
-        return np.minimum((to_cell(noisy, resolution) + 0.5) * resolution, 1.0)
-    return np.clip(noisy, 0.0, 1.0)
+        return np.minimum((to_cell(noisy_values, resolution) + 0.5) * resolution, 1.0)
+    return np.clip(noisy_values, 0.0, 1.0)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -141,11 +142,12 @@ class Answers:
     Parameters
     ----------
     values : ndarray of shape (m,) or float
-        Released values in units of the score in [0, 1]; NaN where not answered.
+        Released values in units of the score in [0, 1]; NaN for queries without an answer.
     above : ndarray of shape (m,) or bool
-        Whether the value was taken from the holdout (and spent budget); False where not answered.
+        Whether the value was taken from the holdout (and spent budget); False for queries without
+        an answer.
     answered : ndarray of shape (m,) or bool
-        False where the budget was used up before the query.
+        Whether the query was answered; False if the budget was used up before it.
 
     Examples
     --------
@@ -168,12 +170,12 @@ class Answers:
         return len(self.values)
 
     def scalar(self) -> Answers:
-        """Return the record of the only query, as Python scalars.
+        """Return the answer to a batch of one query as Python scalars.
 
         Returns
         -------
         Answers
-            The same record with ``float`` and ``bool`` entries.
+            The same answer with ``float`` and ``bool`` fields.
         """
         return Answers(self.values.item(), self.above.item(), self.answered.item())
 
@@ -202,9 +204,11 @@ def thresholdout_epsilon(
     threshold_scale, query_scale, answer_scale : float
         Laplace scales. 0 means no noise: the level is infinite once such noise was used.
     refresh : bool, default=True
-        Whether the threshold noise is drawn anew after each "above": :math:`k_T = B`, else 1.
+        Whether the threshold noise is drawn anew after each "above" answer: then
+        :math:`k_T = B`, otherwise 1.
     n_thresholds : int or None, default=None
-        :math:`k_T` itself, for a transcript that has not ended with its last "above".
+        :math:`k_T` itself, for a transcript that does not end with its last "above" answer. By
+        default computed from ``budget`` and ``refresh``.
 
     Returns
     -------
@@ -231,27 +235,27 @@ def thresholdout_epsilon(
     ... )
     0.9
     """
-    delta = check_real("sensitivity", sensitivity, low=0.0, closed="neither")
-    rounds = check_integer("budget", budget, low=0)
+    sensitivity = check_real("sensitivity", sensitivity, low=0.0, closed="neither")
+    budget = check_integer("budget", budget, low=0)
     refresh = check_boolean("refresh", refresh)
     if n_thresholds is None:
-        n_thresholds = rounds if refresh else 1
+        n_thresholds = budget if refresh else 1
     n_thresholds = check_integer("n_thresholds", n_thresholds, low=0)
     # Theory T1. Changing one record changes every margin by at most Δ. With the threshold noise
     # shifted by Δ, all "below" answers of its round are at least as likely. An "above" margin
     # changes by at most 2Δ relative to the shifted threshold, and the released value by Δ.
-    terms = (
+    counts_and_scales = (
         (n_thresholds, check_real("threshold_scale", threshold_scale, low=0.0)),
-        (2 * rounds, check_real("query_scale", query_scale, low=0.0)),
-        (rounds, check_real("answer_scale", answer_scale, low=0.0)),
+        (2 * budget, check_real("query_scale", query_scale, low=0.0)),
+        (budget, check_real("answer_scale", answer_scale, low=0.0)),
     )
-    if any(count and scale == 0.0 for count, scale in terms):
+    if any(count and scale == 0.0 for count, scale in counts_and_scales):
         return math.inf
-    return delta * math.fsum(count / scale for count, scale in terms if count)
+    return sensitivity * math.fsum(count / scale for count, scale in counts_and_scales if count)
 
 
 class Thresholdout:
-    r"""Compare each training value with the holdout's; answer from the holdout if they differ.
+    r"""Mechanism that answers from the training set unless the holdout disagrees.
 
     The state machine of theory T1 [1]_ [2]_. A query has a training value ``v`` and a holdout value
     ``q``. If ``|q - v| + noise`` exceeds the noisy threshold, the query is *above*: the budget
@@ -267,7 +271,7 @@ class Thresholdout:
         Gaussian noise). Zero means no noise: then no DP level is finite, and only theory G2
         applies to the answers.
     budget : int or None, default=None
-        Number of "above" answers, counted in integers. None: no cap.
+        Largest number of "above" answers. None: no limit.
     refresh : bool, default=True
         Whether to draw new threshold noise after every "above".
     resolution : float in [0, 1], default=0.0
@@ -284,7 +288,7 @@ class Thresholdout:
     n_answered : int
         Queries answered so far.
     n_above : int
-        Of these, how many were above.
+        Number of these that were above.
     remaining_budget : int or None
         "Above" answers left; None without a budget.
 
@@ -352,11 +356,11 @@ class Thresholdout:
         self.resolution = check_resolution(resolution)
         self.noise = check_option("noise", noise, ("laplace", "gaussian"))
         self._step = fine_step(self.threshold_scale, self.query_scale, self.answer_scale)
-        # |computed - exact| < 16 steps g: the scale (at most 4 * 2**44 g) times the variate's error
-        # 2**-50 (1 + E), E < 2**7, is 8 g; the roundings of product and sum add at most 1 g each.
-        # Margins closer to the noisy threshold are compared exactly.
+        # Largest error of a noisy margin in doubles: the scale (at most 4 * 2**44 steps g) times
+        # the variate's error 2**-50 (1 + E), E < 2**7, is 8 g; the roundings of product and sum add
+        # at most 1 g each. Margins this close to the noisy threshold are compared exactly.
         is_exact = noise == "laplace" and self.query_scale > 0.0
-        self._slack = 16.0 * self._step if is_exact else 0.0
+        self._margin_error = 16.0 * self._step if is_exact else 0.0
         self.n_answered = 0
         self.n_above = 0
         self._is_threshold_used = False
@@ -365,15 +369,17 @@ class Thresholdout:
     # -- Noise -----------------------------------------------------------------------------------
 
     def _start_noise(self, random_state, *, key):
+        """Set the sources of all noise; ``key``: see `bit_sources`."""
         self._query_bits, threshold_bits, answer_bits = bit_sources(random_state, 3, key=key)
         self._threshold_pool = self._make_pool(threshold_bits, self.threshold_scale)
         self._answer_pool = self._make_pool(answer_bits, self.answer_scale)
         self._query_noise = np.empty(0)
-        self._n_used = 0
+        self._n_used = 0  # variates of the query noise
         self._block_size = _FIRST_BLOCK_SIZE
         self._owner = os.getpid()
 
     def _make_pool(self, bits, scale):
+        """Return a `Pool` of noise of a scale, on the fine grid."""
         sampler = grid_laplace if self.noise == "laplace" else grid_gaussian
         if scale == 0.0:
             return Pool(lambda: np.zeros(_POOL_SIZE))
@@ -392,62 +398,66 @@ class Thresholdout:
         """
         # A forked child draws a new block: parent and child must not share noise.
         if self._n_used == self._query_noise.size or self._owner != os.getpid():
-            self._block = Exponentials(self._query_bits, self._block_size)
+            self._exponentials = Exponentials(self._query_bits, self._block_size)
             if self.noise == "gaussian":
-                standard_noise = gaussian(self._block, self._query_bits)
+                standard_noise = gaussian(self._exponentials, self._query_bits)
             else:
-                standard_noise = self._block.signs * self._block.values
+                standard_noise = self._exponentials.signs * self._exponentials.values
             self._query_noise = self.query_scale * standard_noise
             self._n_used = 0
             self._owner = os.getpid()
             self._block_size = _BLOCK_SIZE
         return self._query_noise.size - self._n_used
 
-    def _compare(self, margins, max_hits):
-        """Compare margins with the noisy threshold, in order; stop after ``max_hits`` hits.
+    def _compare(self, margins, max_above):
+        """Compare margins with the noisy threshold, in order, until ``max_above`` are above it.
 
-        Margins are multiples of the grid's step, at most as many as there are unused variates. The
-        return values are the indices of margins above the threshold and the number of compared
-        margins: up to and including the last allowed hit, or all.
+        Margins ``|q - v| - T`` are multiples of the grid's step, at most as many as there are
+        unused variates. The return values are the indices of margins above the threshold and the
+        number of compared margins: up to and including the last allowed one above, or all.
         """
         noisy_margins = margins + self._query_noise[self._n_used : self._n_used + margins.size]
-        # The whole block is compared first, and a few margins at a time after a hit: if hits are
-        # dense, the threshold changes soon.
-        hits = []
+        # All margins are compared at once, and a few at a time after one above: if these are dense,
+        # the threshold changes soon.
+        above_indices = []
         start = 0
-        window = margins.size
-        while start < margins.size and len(hits) != max_hits:
+        n_at_once = margins.size
+        while start < margins.size and len(above_indices) != max_above:
             self._is_threshold_used = True
-            candidates = start + np.flatnonzero(
-                noisy_margins[start : start + window] > self._threshold_noise - self._slack
-            )
-            for index in candidates.tolist():
+            lowest_threshold = self._threshold_noise - self._margin_error
+            is_possible = noisy_margins[start : start + n_at_once] > lowest_threshold
+            for index in (start + np.flatnonzero(is_possible)).tolist():
                 if self._is_above(index, margins[index], noisy_margins[index]):
-                    hits.append(index)
+                    above_indices.append(index)
                     start = index + 1
-                    window = 32
+                    n_at_once = 32
                     if self.refresh:
                         self._threshold_noise = self._threshold_pool.take(1).item()
                         self._is_threshold_used = False
                     break
             else:
-                start += window
-                window *= 4
+                start += n_at_once
+                n_at_once *= 4
         n_compared = min(start, margins.size)
         self._n_used += n_compared
-        return hits, n_compared
+        return above_indices, n_compared
 
     def _is_above(self, index, margin, noisy_margin):
-        """Return whether a margin that is not clearly below the noisy threshold is above it."""
-        if not self._slack or noisy_margin > self._threshold_noise + self._slack:
+        """Return whether a margin is above the noisy threshold, which it is not clearly below.
+
+        ``index`` is its position among the margins of `_compare`.
+        """
+        if not self._margin_error or noisy_margin > self._threshold_noise + self._margin_error:
             return True
         # Within the rounding error of doubles: compare the exact Laplace variate.
-        gap = Fraction(self._threshold_noise) - Fraction(float(margin))
-        standard_gap = gap / Fraction(self.query_scale)
-        variate = self._n_used + index
-        if self._block.signs[variate] > 0:
-            return self._block.exceeds(variate, standard_gap)
-        return standard_gap < 0 and not self._block.exceeds(variate, -standard_gap)
+        required_noise = Fraction(self._threshold_noise) - Fraction(float(margin))
+        required_variate = required_noise / Fraction(self.query_scale)
+        variate_index = self._n_used + index
+        if self._exponentials.signs[variate_index] > 0:
+            return self._exponentials.exceeds(variate_index, required_variate)
+        if not required_variate < 0:
+            return False
+        return not self._exponentials.exceeds(variate_index, -required_variate)
 
     @classmethod
     def zhao2017(
@@ -461,15 +471,16 @@ class Thresholdout:
         Parameters
         ----------
         tau : float in (0, 1]
-            Accuracy of the answers.
+            Largest error of the answers, in score units.
         beta : float in (0, 1)
             Failure probability.
         n_queries : int
             Number of queries ``m``.
         budget : int
-            Number of "above" answers.
+            Largest number of "above" answers.
         c : float in (0, 1), default=0.5
-            Queries that overfit by less than ``c * tau`` do not consume budget.
+            Budget honesty: a query whose training value differs from its expectation by less than
+            ``c * tau`` spends no budget.
         **options : object
             ``resolution`` (the paper has none) and ``random_state`` of `Thresholdout`.
 
@@ -479,7 +490,7 @@ class Thresholdout:
             The configured mechanism.
         """
         c = check_probability("c", c)
-        tau, log_term = _check_promise(tau, beta, n_queries)
+        tau, log_term = _check_theorem_parameters(tau, beta, n_queries)
         sigma = (1.0 - c) * tau / (12.0 * log_term)
         return cls(
             (1.0 + c) * tau / 2.0,
@@ -509,7 +520,7 @@ class Thresholdout:
         Thresholdout
             The configured mechanism.
         """
-        tau, log_term = _check_promise(tau, beta, n_queries)
+        tau, log_term = _check_theorem_parameters(tau, beta, n_queries)
         sigma = tau / (96.0 * log_term)
         return cls(
             0.75 * tau,
@@ -534,9 +545,10 @@ class Thresholdout:
         Parameters
         ----------
         threshold : float, default=0.04
-            The threshold.
+            The threshold, in score units.
         sigma : float, default=0.01
-            Answer noise; threshold and query noise are two and four times that (Fig. 1).
+            Standard deviation of answer noise; those of threshold and query noise are two and four
+            times that (Fig. 1).
         budget, **options : object
             As for `Thresholdout`.
 
@@ -615,8 +627,8 @@ class Thresholdout:
         Returns
         -------
         Answers
-            The record of a prefix of the batch: it ends with the first "above" query, or holds
-            all queries if none was above. Without budget all of them are unanswered.
+            Answers to the first queries of the batch, up to and including the first "above" one;
+            to all queries if none was above. If no budget is left, no query is answered.
 
         Raises
         ------
@@ -626,6 +638,7 @@ class Thresholdout:
         return self._answer(training_values, holdout_values, thresholds, stop_at_above=True)
 
     def _answer(self, training_values, holdout_values, thresholds, *, stop_at_above):
+        """Return the answers to a batch, or up to its first "above" query if ``stop_at_above``."""
         training = check_array(
             "training_values", training_values, low=-_MAX_MAGNITUDE, high=_MAX_MAGNITUDE
         )
@@ -639,22 +652,22 @@ class Thresholdout:
         training = np.atleast_1d(training)
         holdout = np.atleast_1d(holdout)
         thresholds = self._check_thresholds(thresholds, training.shape)
-        above, n_done = self._decide(training, holdout, thresholds, stop_at_above)
+        above, n_compared = self._decide(training, holdout, thresholds, stop_at_above)
         if stop_at_above and above.any():
-            above = above[:n_done]
-            training = training[:n_done]
-            holdout = holdout[:n_done]
-        answered = np.arange(training.size) < n_done
+            above = above[:n_compared]
+            training = training[:n_compared]
+            holdout = holdout[:n_compared]
+        answered = np.arange(training.size) < n_compared
         values = np.where(answered, training, np.nan)
         if above.any():
             answer_noise = self._answer_pool.take(int(above.sum()))
             noisy_values = to_grid(holdout[above], self._step) + answer_noise
-            values[above] = released_value(noisy_values, self.resolution)
+            values[above] = released_values(noisy_values, self.resolution)
         answers = Answers(values, above, answered)
         return answers.scalar() if is_scalar else answers
 
     def _check_thresholds(self, thresholds, shape):
-        """Return one threshold for each query."""
+        """Return thresholds as an array of a shape, by default the mechanism's own."""
         if thresholds is None:
             thresholds = self.threshold
         thresholds = check_array("thresholds", thresholds, low=0.0, high=_MAX_MAGNITUDE)
@@ -665,27 +678,32 @@ class Thresholdout:
         return thresholds
 
     def _decide(self, training, holdout, thresholds, stop_at_above):
-        """Return which queries are above, and the number of decided queries; count both."""
+        """Return whether each query is above, and the number of compared queries.
+
+        All arguments but ``stop_at_above`` are arrays with one value per query. The numbers of
+        compared and of "above" queries are added to the counts of the mechanism.
+        """
         above = np.zeros(training.size, dtype=bool)
-        n_done = 0
-        max_hits = self.remaining_budget
-        if stop_at_above and max_hits != 0:
-            max_hits = 1
-        while n_done < training.size and max_hits != 0:
-            block = slice(n_done, min(n_done + self._refill_query_noise(), training.size))
+        n_compared = 0
+        max_above = self.remaining_budget  # None: no limit
+        if stop_at_above and max_above != 0:
+            max_above = 1
+        while n_compared < training.size and max_above != 0:
+            stop = min(n_compared + self._refill_query_noise(), training.size)
+            block = slice(n_compared, stop)
             q, v, t = to_grid(
                 np.array([holdout[block], training[block], thresholds[block]]), self._step
             )
             # Margins |q - v| - T are exact multiples of the grid's step.
-            hits, n_compared = self._compare(np.abs(q - v) - t, max_hits)
-            if hits:
-                above[n_done + np.array(hits)] = True
-            if max_hits is not None:
-                max_hits -= len(hits)
-            n_done += n_compared
-            self.n_answered += n_compared
-            self.n_above += len(hits)
-        return above, n_done
+            above_indices, n_compared_in_block = self._compare(np.abs(q - v) - t, max_above)
+            if above_indices:
+                above[n_compared + np.array(above_indices)] = True
+            if max_above is not None:
+                max_above -= len(above_indices)
+            n_compared += n_compared_in_block
+            self.n_answered += n_compared_in_block
+            self.n_above += len(above_indices)
+        return above, n_compared
 
     # -- Cost ------------------------------------------------------------------------------------
 
@@ -701,7 +719,8 @@ class Thresholdout:
             :math:`\Delta`: largest change of a holdout value by one record (``1/n`` for a mean).
         rounds : int, optional
             Number of "above" answers to account for instead of the budget, up to and including the
-            last of them. A round begun after it costs one threshold more: see `dp_epsilon_used`.
+            last of them. If the threshold was drawn anew and used after it, add one threshold: see
+            `dp_epsilon_used`.
 
         Returns
         -------
@@ -723,7 +742,7 @@ class Thresholdout:
         else:
             rounds = check_integer("rounds", rounds, low=0, high=_MAX_COUNT)
         n_thresholds = rounds if self.refresh else 1
-        return self._level(sensitivity, n_thresholds=n_thresholds, n_above=rounds)
+        return self._dp_level(sensitivity, n_thresholds=n_thresholds, n_above=rounds)
 
     def dp_epsilon_used(self, sensitivity: float) -> float:
         """Return the DP level of all answers so far.
@@ -744,13 +763,14 @@ class Thresholdout:
         n_thresholds = min(self.n_answered, 1)
         if self.refresh:
             n_thresholds = self.n_above + int(self._is_threshold_used)
-        return self._level(sensitivity, n_thresholds=n_thresholds, n_above=self.n_above)
+        return self._dp_level(sensitivity, n_thresholds=n_thresholds, n_above=self.n_above)
 
-    def _level(self, sensitivity, *, n_thresholds, n_above):
+    def _dp_level(self, sensitivity, *, n_thresholds, n_above):
+        """Return the DP level of a transcript with these numbers, fine grid included."""
         sensitivity = check_real("sensitivity", sensitivity, low=0.0, high=1.0, closed="right")
         if self.noise != "laplace" and n_thresholds:
             return math.inf
-        level = thresholdout_epsilon(
+        dp_epsilon = thresholdout_epsilon(
             sensitivity=sensitivity,
             budget=n_above,
             threshold_scale=self.threshold_scale,
@@ -759,7 +779,7 @@ class Thresholdout:
             n_thresholds=n_thresholds,
         )
         # Rounding to the fine grid changes a value by up to half a step at either neighbor.
-        return level * (1.0 + self._step / sensitivity)
+        return dp_epsilon * (1.0 + self._step / sensitivity)
 
     # -- State -----------------------------------------------------------------------------------
 
@@ -769,7 +789,7 @@ class Thresholdout:
         Returns
         -------
         dict
-            Ready for JSON. It holds the noisy threshold: never show it to the analyst.
+            Ready for JSON. It contains the noise of the threshold: never show it to the analyst.
         """
         return {
             "version": _STATE_VERSION,
@@ -782,7 +802,7 @@ class Thresholdout:
 
     @classmethod
     def from_state(cls, state: dict[str, Any], *, random_state: Seed = None) -> Thresholdout:
-        """Continue from a recorded state.
+        """Return a mechanism that continues from a recorded state.
 
         Parameters
         ----------
@@ -801,8 +821,8 @@ class Thresholdout:
         ValueError
             If the state is incomplete, contradictory or of an unknown version.
         """
-        names = {*_SETTINGS, "version", "n_answered", "n_above", "level_used", "threshold_noise"}
-        if set(state) != names or state["version"] != _STATE_VERSION:
+        keys = {*_SETTINGS, "version", "n_answered", "n_above", "level_used", "threshold_noise"}
+        if set(state) != keys or state["version"] != _STATE_VERSION:
             raise ValueError(
                 f"state must be one of Thresholdout.state(), version {_STATE_VERSION}."
             )
@@ -830,8 +850,8 @@ def _check_scale(name, scale):
     return check_real(name, scale, low=0.0, high=2.0**20)
 
 
-def _check_promise(tau, beta, n_queries):
-    """Check the parameters of a theorem; return ``tau`` and ln(4m/β)."""
+def _check_theorem_parameters(tau, beta, n_queries):
+    """Return ``tau`` and ln(4m/β) after checking the parameters of a theorem."""
     tau = check_real("tau", tau, low=0.0, high=1.0, closed="right")
     beta = check_probability("beta", beta)
     n_queries = check_integer("n_queries", n_queries, low=1, high=2**53)

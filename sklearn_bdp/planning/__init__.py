@@ -1,4 +1,4 @@
-"""Before data: certificates of declared designs, and how large a holdout must be."""
+"""Planning before there is data: certificates of declared designs, and sizes of holdouts."""
 
 from sklearn_bdp.planning._certify import certify, plan_holdout
 from sklearn_bdp.planning._plan_search import SearchPlan, expected_half_width, plan_search

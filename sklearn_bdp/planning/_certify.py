@@ -1,4 +1,4 @@
-"""Certificates of declared designs, and the number of records for one (theory C1-C4)."""
+"""Certificates of declared designs, and the number of records that one requires (theory C1-C4)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sklearn_bdp.correlation.cutting import gap_failure_probability, required_ga
 from sklearn_bdp.exceptions import UninformativeIntervalWarning
 from sklearn_bdp.mechanisms.thresholdout import Thresholdout
 from sklearn_bdp.planning.design import ROUTES, Task, smallest_n, solve
-from sklearn_bdp.planning.models import any_size, continued, plain_model
+from sklearn_bdp.planning.models import any_size, continued, model_of_plan
 from sklearn_bdp.utils.validation import caller_level, check_option, check_real
 
-#: Errors that advice aims at.
-_GOALS = (0.1, 0.05, 0.025, 0.01)
+#: Errors for which advice gives the required number of records.
+_ADVISED_ERRORS = (0.1, 0.05, 0.025, 0.01)
 
 
 def certify(
@@ -43,26 +43,25 @@ def certify(
     n : int
         Number of holdout records.
     correlation : None, array, sparse matrix, graph, CorrelationModel or list
-        How the records are correlated; ``None``: independent. A list means the worst of its
-        models.
+        Dependence of the records; ``None``: independent. Of a list of models, the worst counts.
     n_queries : int
-        Queries that will be asked, m.
+        Number m of queries.
     budget : int
-        Answers from the holdout ("above" answers), B. The guarantee covers the queries up to and
-        including the one that spends the last of it.
+        Largest number B of answers from the holdout ("above" answers). The guarantee covers the
+        queries up to and including the one that spends the last of it.
     beta : float, default=0.05
-        Failure probability over all answers together, in (0, 1).
+        Probability that at least one answer has a larger error, in (0, 0.5].
     c : float or None, default=0.5
-        Budget honesty, in [0, 1): a training value off by less than ``c * tau`` spends no
-        budget. ``None``: not guaranteed.
+        Budget honesty, in [0, 1): a query whose training value differs from the expectation by less
+        than ``c * tau`` spends no budget. ``None``: not guaranteed.
     mechanism : Thresholdout or None
-        A configured mechanism: certify it as it is. ``None``: the best scales.
+        Configured mechanism to certify. ``None``: one with the best threshold and noise scales.
     epsilon : float or None
-        Bayesian DP level that the whole interaction must meet. ``None``: none asked.
+        Bayesian DP level, in nats, that the whole interaction must meet. ``None``: no level.
     route : {"best", "transcript", "bdp"}, default="best"
-        The argument: ``"transcript"`` counts transcripts (G2), ``"bdp"`` bounds leakage by
-        Bayesian differential privacy (G1), and ``"best"`` takes the smaller error of the two,
-        before any answer is seen.
+        Argument of the proof: ``"transcript"`` counts transcripts (G2), ``"bdp"`` bounds leakage by
+        Bayesian differential privacy (G1), and ``"best"`` takes the one with the smaller error,
+        before any answer is known.
 
     Returns
     -------
@@ -96,7 +95,7 @@ def certify(
     >>> round(certificate.tau, 3)
     0.232
     """
-    model = plain_model(correlation)
+    model = model_of_plan(correlation)
     task = Task.checked(n, model, n_queries=n_queries, budget=budget, beta=beta, c=c)
     check_option("route", route, ROUTES)
     if mechanism is not None and epsilon is not None:
@@ -105,13 +104,15 @@ def certify(
             f"got epsilon={epsilon!r}."
         )
     design = solve(task, route=route, mechanism=mechanism, epsilon=epsilon)
-    finite = math.isfinite(design.dp_epsilon)
+    bdp_epsilon = math.inf
+    if math.isfinite(design.dp_epsilon):
+        bdp_epsilon = float(model.bdp_epsilon(design.dp_epsilon, task.n))
     certificate = Certificate(
         tau=min(float(design.tau), 1.0),
         beta=task.beta,
         route=design.route,
         dp_epsilon=float(design.dp_epsilon),
-        bdp_epsilon=float(model.bdp_epsilon(design.dp_epsilon, task.n)) if finite else math.inf,
+        bdp_epsilon=bdp_epsilon,
         n=task.n,
         n_effective=task.n_effective,
         sampling=min(float(design.sampling), 1.0),
@@ -160,20 +161,20 @@ def plan_holdout(
     tau : float
         Wanted error of every answer, in (0, 1/2).
     n_queries, budget : int
-        Queries, and how many of them may be answered from the holdout.
+        Number of queries, and largest number of answers from the holdout.
     beta, c : object
         As in :func:`certify`.
     correlation : None, array, sparse matrix, graph, CorrelationModel or list
-        How the records are correlated. A model tied to its records (groups, a graph) is continued
-        with more records of the same structure; one that is a single component of unlimited
-        dependence is rejected.
+        Dependence of the records. A model tied to its records (groups, a graph) is continued with
+        more records of the same structure. One with a single component of unlimited dependence is
+        rejected.
     route : {"best", "transcript", "bdp"}, default="best"
         As in :func:`certify`.
 
     Returns
     -------
     int
-        Records; ``certify`` with that many certifies ``tau``.
+        Number of records for which :func:`certify` certifies an error of ``tau``.
 
     Raises
     ------
@@ -222,24 +223,27 @@ def _assumptions(task, design):
 
 
 def _advice(task, design, is_configured):
-    """Return sentences that say how a certificate would improve."""
+    """Return a tuple with at most one sentence on a smaller error, for a certificate.
+
+    ``is_configured``: whether the caller has configured the mechanism.
+    """
     is_vacuous = not design.tau < 0.5
     if is_configured:
         if is_vacuous:
             return ("Without mechanism=, the best noise scales and threshold are chosen.",)
         return ()
-    smaller_errors = [goal for goal in _GOALS if goal < 0.95 * design.tau]
+    smaller_errors = [error for error in _ADVISED_ERRORS if error < 0.95 * design.tau]
     if not smaller_errors or not math.isfinite(design.tau):
         return ()
-    goal = smaller_errors[0]
-    n_required = _required_n(task, design, goal)
+    error = smaller_errors[0]
+    n_required = _required_n(task, design, error)
     if is_vacuous:
-        return (f"About {n_required:,} records are needed for ±{goal:g}.",)
-    return (f"About {n_required - task.n:,} more records give ±{goal:g}.",)
+        return (f"About {n_required:,} records are needed for ±{error:g}.",)
+    return (f"About {n_required - task.n:,} more records give ±{error:g}.",)
 
 
 def _required_n(task, design, tau):
-    """Return about how many records give an error, without a search over noise."""
+    """Return about the number of records that certifies ``tau``, without a search over noise."""
     # With noise τ falls at least like n^{−1/2}.
     approximate_n = math.ceil(1.02 * task.n * (design.tau / tau) ** 2)
     if design.route != "transcript" or math.isfinite(design.dp_epsilon):

@@ -1,4 +1,4 @@
-"""Forecast of the holdout size for a year of searches, charged as used (theory G16, G17)."""
+"""Forecast of the holdout size for a year of searches (theory G16, G17)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting.noise_calibration import (
-    NOISE_PART,
+    NOISE_FAILURE_FRACTION,
     answer_margin,
     auto_scales,
-    noise_share,
+    round_noise_failure,
 )
 from sklearn_bdp.accounting.spending import (
     AlphaSpending,
@@ -33,19 +33,20 @@ from sklearn_bdp.utils.validation import (
     failure_probability,
 )
 
-# Nats that a year releases, by ``benchmarks/simulate_year.py``: at its start, for each search, for
-# the first correction (of a bias that all candidates share) and for each further correction.
+# Information that a year of searches releases, by ``benchmarks/simulate_year.py``: at its start,
+# for each search, for the first correction (of a bias that all candidates share) and for each
+# further correction.
 _NATS_AT_START = 0.7
 _NATS_PER_SEARCH = 0.05
 _NATS_OF_FIRST_CORRECTION = 4.0
 _NATS_PER_CORRECTION = 7.0
-#: Deviation of the difference between a holdout score and a cross-validated score of three times as
-#: many records, in deviations of the holdout score.
+#: Standard deviation of the difference between a holdout score and a cross-validated score of three
+#: times as many records, as a multiple of that of the holdout score.
 _DIFFERENCE_DEVIATION = math.sqrt(4 / 3)
 
 
 class SearchPlan(int):
-    """Number of holdout records. Its text adds units, events and the size of the whole table."""
+    """Number of holdout records. Its text adds units, events and the number of all records."""
 
     text: str
 
@@ -84,8 +85,9 @@ def plan_search(
     scoring : str or BoundedMetric, default=None
         The metric, or its name. Accuracy by default.
     prevalence : float, default=None
-        Proportion of positive records, for ROC AUC, balanced accuracy, recall and specificity.
-        Default: 1/2, which the text of the plan states. The width depends on the number of events.
+        Proportion of positive records (events), for ROC AUC, balanced accuracy, recall and
+        specificity: their width depends on the number of events. By default 1/2, which the text of
+        the plan states.
     n_searches : int, default=10
         Number of searches, each based on the results of the earlier ones.
     final : bool, default=True
@@ -97,8 +99,8 @@ def plan_search(
     score : float, default=0.9
         Score of the selected candidate, in [0, 1]. Intervals are narrower near 0 and 1.
     n_corrections : int, default=1
-        Number of corrected answers. The first is usually a bias of cross-validation that all
-        candidates share.
+        Number of corrected answers in all searches. The first usually corrects a bias of
+        cross-validation that all candidates share.
     confidence_level : float, default=0.95
         Minimum probability that all intervals are correct together.
 
@@ -152,7 +154,8 @@ def plan_search(
     bracket = doubled(is_enough, 2, largest=10**12)
     if bracket is None:
         raise ValueError(f"no number of records suffices for half_width={half_width!r}.")
-    plan = SearchPlan(last_whole(is_enough, *bracket, fine=1e-3))
+    n_enough, n_too_few = bracket
+    plan = SearchPlan(last_whole(is_enough, n_enough, n_too_few, rtol=1e-3))
     scheme = model.sampling_scheme(int(plan))
     units = ""
     if scheme.n_units != int(plan):
@@ -184,9 +187,10 @@ def expected_half_width(
     confidence_level=0.95,
     correlation=None,
 ):
-    """Return the half-width that :func:`plan_search` forecasts for ``n`` records, in score units.
+    """Return the half-width that :func:`plan_search` forecasts for ``n`` holdout records.
 
-    The correlation may be a model of any size.
+    It is in score units of [0, 1]. The other arguments are those of :func:`plan_search`;
+    ``correlation`` may also be a model of any size.
     """
     n = check_integer("n", n, low=1)
     score = check_real("score", score, low=0.0, high=1.0)
@@ -199,19 +203,20 @@ def expected_half_width(
     metric = planned_metric("accuracy" if scoring is None else scoring)
     accuracy_tail = score_tail(model, n, binary=True)
     tail = _metric_tail(metric, model, n, prevalence)
-    noise_failure = NOISE_PART * beta
+    noise_failure = NOISE_FAILURE_FRACTION * beta
     _, _, answer_scale = auto_scales(
-        float(model.effective_n(n)), failure=noise_share(noise_failure, 0) / 2.0, beta=beta
+        float(model.effective_n(n)), failure=round_noise_failure(noise_failure, 0) / 2.0, beta=beta
     )
-    unit = float(tail.standard_deviation(0.5) / accuracy_tail.standard_deviation(0.5))
-    failure = noise_share(noise_failure, n_corrections) / 2.0
-    margin = answer_margin(failure=failure, answer_scale=answer_scale) * unit
-    released = _expected_nats(n_searches, n_corrections)
-    log_failure = math.log((1.0 - NOISE_PART) * beta / 2.0)
+    # Noise is scaled with the deviation of the metric's score, relative to accuracy.
+    noise_factor = float(tail.standard_deviation(0.5) / accuracy_tail.standard_deviation(0.5))
+    failure = round_noise_failure(noise_failure, n_corrections) / 2.0
+    margin = answer_margin(failure=failure, answer_scale=answer_scale) * noise_factor
+    released_nats = _expected_nats(n_searches, n_corrections)
+    log_failure = math.log((1.0 - NOISE_FAILURE_FRACTION) * beta / 2.0)
     if final:
-        log_failure -= final_code_length(released=released, n_batches=n_searches)
+        log_failure -= final_code_length(released=released_nats, n_batches=n_searches)
     else:
-        log_failure -= code_length(released=released, batch_index=n_searches)
+        log_failure -= code_length(released=released_nats, batch_index=n_searches)
         leader_length = float(rank_code_lengths(np.zeros(n_candidates))[0])
         given_rest = model.sampling_scheme(n).is_conditional
         cell_widths = make_width_policy(
@@ -229,10 +234,15 @@ def expected_half_width(
 
 
 def _metric_tail(metric, model, n, prevalence):
-    """Return the concentration of a metric, for metrics by class with expected class sizes."""
+    """Return the concentration bound of a metric on ``n`` holdout records.
+
+    For metrics by class, the sizes of the classes are those that ``prevalence`` lets expect.
+    """
     positive = check_probability("prevalence", 0.5 if prevalence is None else prevalence)
-    # As many training records as three holdouts remain if a quarter is held out.
-    class_counts = tuple(max(1, round(3 * n * part)) for part in (1.0 - positive, positive))
+    # If a quarter is held out, three times as many records remain for training.
+    class_counts = tuple(
+        max(1, round(3 * n * proportion)) for proportion in (1.0 - positive, positive)
+    )
     shape = metric.planned_shape(n, class_counts)
     return score_tail(model, n, **dataclasses.asdict(shape))
 

@@ -1,6 +1,8 @@
-"""Designs and the errors they certify (theory C1, C3, C4): noise, threshold, failure shares.
+"""Designs of a mechanism and the errors that they certify (theory C1, C3, C4).
 
-Every division of the failure probability is a valid certificate. Searches decide how good it is.
+A design has noise scales, a threshold and a division of the failure probability between noise,
+sampling and budget honesty. Every division gives a valid certificate. Searches find the division
+with the smallest error.
 """
 
 from __future__ import annotations
@@ -27,26 +29,27 @@ ROUTES = ("best", "transcript", "bdp")
 _MAX_RECORDS = 10**15
 _NOISE_SCALES = ("threshold_scale", "query_scale", "answer_scale")
 
-#: Initial division: logits of the cost of threshold and query noise beside that of answers, and of
-#: the failure probability of "below" answers, answers and sampling beside that of budget honesty.
+#: Initial logits (:func:`log_fractions`) of two divisions. The DP level is divided between
+#: threshold noise, query noise and answer noise; the failure probability between "below" answers,
+#: "above" answers, sampling and budget honesty. The last of each has logit 0.
 _INITIAL_LOGITS = (-0.5, 0.7, -2.0, -2.0, -2.0)
 _MAX_LOGIT = 60.0
 
 
 @dataclass(frozen=True)
 class Task:
-    """Certification task: records, dependence and promise."""
+    """Task of certification: the records, their dependence, and the guarantee that is wanted."""
 
     n: int
     model: object
     n_queries: int
     budget: int
     beta: float
-    c: float | None  # budget honesty; None: not promised
+    c: float | None  # budget honesty; None: not guaranteed
 
     @classmethod
     def checked(cls, n, model, *, n_queries, budget, beta, c):
-        """Check the arguments that certificates and plans share."""
+        """Return a task after checking the arguments that certificates and plans share."""
         return cls(
             n=model.check_n(n),
             model=model,
@@ -63,20 +66,20 @@ class Task:
 
     @property
     def sensitivity(self):
-        """1/n, and the step of the fine grid that Thresholdout rounds values to."""
+        """Largest change of a query's value by one record: 1/n, plus the step of the fine grid."""
         return 1.0 / self.n + 2.0**-44
 
 
 @dataclass(frozen=True)
 class Design:
-    """Division of the failure probability with the error that it certifies."""
+    """Noise scales and threshold of a mechanism with the error that they certify."""
 
-    tau: float
-    sampling: float
-    noise: float = 0.0
+    tau: float  # certified error, in score units
+    sampling: float  # its component for sampling
+    noise: float = 0.0  # its component for noise
     threshold: float = math.nan
-    scales: tuple = (0.0, 0.0, 0.0)  # of threshold, query and answer
-    resolution: float = 0.0
+    scales: tuple = (0.0, 0.0, 0.0)  # noise scales of threshold, query and answer
+    resolution: float = 0.0  # width of cells
     dp_epsilon: float = math.inf
     c: float | None = None
     route: str = ""
@@ -84,11 +87,14 @@ class Design:
     notes: tuple = ()
 
 
-# -- One task, one route: the design that proves most, the fewest records -------------------------
+# -- The best design of a task, and the smallest number of records --------------------------------
 
 
 def solve(task, *, route, mechanism=None, epsilon=None):
-    """Return the best design for a task; no text, no warnings (planners call this often)."""
+    """Return the design with the smallest error for a task, without warnings.
+
+    Arguments are those of :func:`~sklearn_bdp.planning.certify`.
+    """
     task = replace(task, budget=min(task.budget, task.n_queries))  # an answer for each query
     if mechanism is not None:
         return configured_design(task, mechanism, route)
@@ -120,18 +126,18 @@ def solve(task, *, route, mechanism=None, epsilon=None):
 
 def _best_of_routes(task, max_dp_epsilon):
     """Return the name and the design of the route with the smaller error."""
-    counted = best_design(task, "transcript", max_dp_epsilon)
-    # Leakage is refined only if a rough search brings it near the other route.
-    rough = best_design(task, "bdp", max_dp_epsilon, rough=True)
-    if rough.tau < 1.3 * counted.tau:
-        leaking = best_design(task, "bdp", max_dp_epsilon)
-        if leaking.tau < counted.tau:
-            return "bdp", leaking
-    return "transcript", counted
+    transcript_design = best_design(task, "transcript", max_dp_epsilon)
+    # The design by leakage is refined only if a rough search comes near the other route.
+    rough_design = best_design(task, "bdp", max_dp_epsilon, rough=True)
+    if rough_design.tau < 1.3 * transcript_design.tau:
+        leakage_design = best_design(task, "bdp", max_dp_epsilon)
+        if leakage_design.tau < transcript_design.tau:
+            return "bdp", leakage_design
+    return "transcript", transcript_design
 
 
 def smallest_n(task, tau, route):
-    """Return the smallest ``n`` for a checked task (``task.n`` is ignored)."""
+    """Return the smallest ``n`` that certifies ``tau`` for a task, whose own ``n`` is ignored."""
 
     def error(n, route):
         return solve(replace(task, n=n), route=route).tau
@@ -148,15 +154,15 @@ def smallest_n(task, tau, route):
 def search_n(error, task, tau, *, rtol=0.0):
     """Return the smallest number of records whose ``error(n)`` is at most ``tau``.
 
-    The search goes upwards from the floor, then by bisection. ``rtol`` is the resolution of the
-    log of the number: a route that optimizes noise takes a tenth of a second for each step.
-    ``error`` has been evaluated at the returned number.
+    The search goes upwards from a lower bound, then by bisection. ``rtol`` is the relative
+    tolerance of the log of the number, for routes that optimize noise and take a tenth of a second
+    for each step. ``error`` has been evaluated at the returned number.
     """
     # Theory G3: no route needs fewer effective records than queries fixed in advance (Hoeffding).
-    floor = math.log(2.0 * task.n_queries / task.beta) / (2.0 * tau**2)
+    min_n_effective = math.log(2.0 * task.n_queries / task.beta) / (2.0 * tau**2)
     effective_fraction = float(task.model.effective_n(10**6)) / 10**6
     n_too_few = 0
-    n_enough = max(1, math.ceil(floor / effective_fraction))
+    n_enough = max(1, math.ceil(min_n_effective / effective_fraction))
     while (current_error := error(n_enough)) > tau:
         n_too_few = n_enough
         growth = max(1.0, min(current_error / tau, 10.0)) ** 2
@@ -183,9 +189,9 @@ def best_design(task, route, max_dp_epsilon=math.inf, *, rough=False):
 
 
 def _leakage_design(task, max_dp_epsilon, rough):
-    """Return the smallest error certified by leakage (theory G1, T1, C1, C4).
+    """Return the design with the smallest error certified by leakage (theory G1, T1, C1, C4).
 
-    The error is minimized over the DP level.
+    The error is minimized over the DP level and the divisions.
     """
     typical_log_level = math.log(math.sqrt(80.0 * task.budget / task.n))
     lower = typical_log_level - 9.0
@@ -193,13 +199,16 @@ def _leakage_design(task, max_dp_epsilon, rough):
     if math.isfinite(max_dp_epsilon):
         upper = min(upper, math.log(max_dp_epsilon))
         lower = min(lower, upper - 9.0)
-    logits = _INITIAL_LOGITS
+    logits = _INITIAL_LOGITS  # of the last division, from which the next search starts
 
     def design_at(log_level, rough):
+        """Return the best design at the log of a DP level."""
         nonlocal logits
-        level = min(math.exp(log_level), max_dp_epsilon)
-        half_width = leakage_half_width(task, level)
-        _, design, logits = _best_division(task, level, half_width, initial=logits, rough=rough)
+        dp_epsilon = min(math.exp(log_level), max_dp_epsilon)
+        half_width = leakage_half_width(task, dp_epsilon)
+        _, design, logits = _best_division(
+            task, dp_epsilon, half_width, initial=logits, rough=rough
+        )
         return design
 
     optimum = minimize_scalar(
@@ -215,16 +224,17 @@ def _leakage_design(task, max_dp_epsilon, rough):
 
 
 def _transcript_design(task, max_dp_epsilon):
-    """Return the smallest error certified by counting transcripts (theory G2).
+    """Return the design with the smallest error certified by counting transcripts (theory G2).
 
-    Without a largest DP level no noise is needed: the grid of answers is the only parameter.
+    Without a largest DP level no noise is needed, and the number of cells is the only parameter.
     """
-    logits = _INITIAL_LOGITS
+    logits = _INITIAL_LOGITS  # of the last division, from which the next search starts
 
-    def design_at(n_values, rough):
+    def design_at(n_answer_values, rough):
+        """Return the best design with a number of cells."""
         nonlocal logits
-        half_width = transcript_half_width(task, n_values)
-        resolution = 1.0 / n_values
+        half_width = transcript_half_width(task, n_answer_values)
+        resolution = 1.0 / n_answer_values
         if math.isfinite(max_dp_epsilon):
             _, design, logits = _best_division(
                 task, max_dp_epsilon, half_width, initial=logits, rough=rough, resolution=resolution
@@ -232,12 +242,12 @@ def _transcript_design(task, max_dp_epsilon):
             return design
         sampling = half_width(math.log(task.beta))
         honesty_factor = 1.0 if task.c is None else 2.0 / (1.0 - task.c)
-        tau = max(sampling * honesty_factor, sampling + 0.5 / n_values)
+        tau = max(sampling * honesty_factor, sampling + 0.5 / n_answer_values)
         return Design(
             tau=tau, sampling=sampling, threshold=tau - sampling, resolution=resolution, c=task.c
         )
 
-    # The error falls and then rises with the number of values. A finer grid than 2^24 never helps.
+    # The error falls and then rises with the number of cells. More than 2^24 never help.
     optimum = minimize_scalar(
         lambda log_n_values: design_at(round(math.exp(log_n_values)), True).tau,
         bounds=(0.0, 24.0 * math.log(2.0)),
@@ -249,7 +259,10 @@ def _transcript_design(task, max_dp_epsilon):
 
 
 def configured_design(task, mechanism, route):
-    """Return the best design for a mechanism whose scales are given (theory C3)."""
+    """Return the best design for a mechanism that the caller has configured (theory C3).
+
+    Its notes name limits of the guarantee.
+    """
     if not isinstance(mechanism, Thresholdout):
         raise TypeError(f"mechanism must be a Thresholdout, got {type(mechanism).__name__}.")
     if task.budget < min(mechanism.budget or 0, task.n_queries):
@@ -280,11 +293,11 @@ def configured_design(task, mechanism, route):
 def _best_configured_division(task, mechanism, route):
     """Return the best design over the routes that apply to a mechanism; None if none applies.
 
-    A design with the honesty asked for comes before one without it.
+    Designs with the budget honesty of the task are preferred to designs without it.
     """
-    level = math.inf
+    dp_epsilon = math.inf
     if mechanism.noise == "laplace":
-        level = thresholdout_epsilon(
+        dp_epsilon = thresholdout_epsilon(
             sensitivity=task.sensitivity,
             budget=task.budget,
             threshold_scale=mechanism.threshold_scale,
@@ -292,24 +305,27 @@ def _best_configured_division(task, mechanism, route):
             answer_scale=mechanism.answer_scale,
             refresh=mechanism.refresh,
         )
-    half_widths = {}
+    half_widths = {}  # of sampling, as functions of a log failure probability, by route
     if route in ("best", "transcript") and mechanism.resolution > 0:
         half_widths["transcript"] = transcript_half_width(task, n_cells(mechanism.resolution))
-    if route in ("best", "bdp") and math.isfinite(level):
-        half_widths["bdp"] = leakage_half_width(task, level)
+    if route in ("best", "bdp") and math.isfinite(dp_epsilon):
+        half_widths["bdp"] = leakage_half_width(task, dp_epsilon)
     designs = []
-    for name, half_width in half_widths.items():
-        for design in _divisions_within_reach(task, level, half_width, mechanism):
-            designs.append(replace(design, route=name))
+    for route_name, half_width in half_widths.items():
+        for design in _possible_divisions(task, dp_epsilon, half_width, mechanism):
+            designs.append(replace(design, route=route_name))
     return min(designs, key=lambda design: (design.c is None, design.tau), default=None)
 
 
-def _divisions_within_reach(task, level, half_width, mechanism):
-    """Yield the designs that a mechanism meets, with the honesty of the task and without any."""
+def _possible_divisions(task, dp_epsilon, half_width, mechanism):
+    """Yield the best designs for a mechanism with the budget honesty of the task, and without it.
+
+    A design is left out if the threshold of the mechanism is too low for it.
+    """
     for c in {task.c, None}:
         initial = [4.0, 4.0, 5.0] if c is None else [0.0, 0.0, 1.0]
         shortfall, design, _ = _best_division(
-            replace(task, c=c), level, half_width, mechanism=mechanism, initial=initial
+            replace(task, c=c), dp_epsilon, half_width, mechanism=mechanism, initial=initial
         )
         if shortfall <= 0.0:
             yield design
@@ -328,7 +344,10 @@ def leakage_half_width(task, dp_epsilon):
 
 
 def transcript_half_width(task, n_values):
-    """Return the same by counting transcripts of answers with ``n_values`` values (theory G2)."""
+    """Return the sampling half-width by counting transcripts, as a function (theory G2).
+
+    Its argument is a log failure probability. Each answer has one of ``n_values`` values.
+    """
     log_union = log_transcripts(task.n_queries, task.budget, n_values) + math.log(2.0)
     n_effective = task.n_effective
     return lambda log_failure: math.sqrt((log_union - log_failure) / (2.0 * n_effective))
@@ -337,39 +356,46 @@ def transcript_half_width(task, n_values):
 # -- Divisions -----------------------------------------------------------------------------------
 
 
-def log_shares(logits):
-    """Return logs of fractions that sum to 1: softmax with a last logit of 0."""
+def log_fractions(logits):
+    """Return logs of fractions that sum to 1: softmax of the logits and a last logit of 0."""
     max_logit = max(0.0, *logits)
     total = sum(math.exp(logit - max_logit) for logit in logits) + math.exp(-max_logit)
     log_total = math.log(total) + max_logit
     return [*(logit - log_total for logit in logits), -log_total]
 
 
-def noise_scales(task, level, logits):
-    """Return the scales of threshold, query and answer that cost ``level`` in shares (T1)."""
-    # Theory T1, threshold kept: Δ(1/σT + 2B/σq + B/σa) = ε′, the three terms in these shares.
+def noise_scales(task, dp_epsilon, logits):
+    """Return the noise scales of threshold, query and answer that have a DP level (theory T1).
+
+    ``logits`` divide the level between them (:func:`log_fractions`).
+    """
+    # Theory T1, one threshold: Δ(1/σT + 2B/σq + B/σa) = ε′, with these fractions of the sum.
     counts = (1, 2 * task.budget, task.budget)
     return tuple(
-        count * task.sensitivity / level * math.exp(-log_share)
-        for count, log_share in zip(counts, log_shares(logits), strict=True)
+        count * task.sensitivity / dp_epsilon * math.exp(-log_fraction)
+        for count, log_fraction in zip(counts, log_fractions(logits), strict=True)
     )
 
 
-def _divided(task, level, half_width, logits, *, mechanism=None, resolution=0.0):
+def _shortfall_and_design(task, dp_epsilon, half_width, logits, *, mechanism=None, resolution=0.0):
     """Return the shortfall of budget honesty and the design of one division (theory C1, C3).
 
-    ``half_width(log_failure)`` is that of sampling. A mechanism fixes noise and threshold.
+    The shortfall is the amount by which the threshold of a mechanism is too low, in score units.
+    ``half_width(log_failure)`` is that of sampling. ``logits`` divide the DP level (the first two,
+    without a mechanism) and the failure probability (the last three). A mechanism fixes noise and
+    threshold.
     """
     noise = "laplace"
     if mechanism is None:
-        scales = noise_scales(task, level, logits[:2])
+        scales = noise_scales(task, dp_epsilon, logits[:2])
     else:
         scales = tuple(getattr(mechanism, name) for name in _NOISE_SCALES)
         noise = mechanism.noise
         resolution = mechanism.resolution
     threshold_scale, query_scale, answer_scale = scales
-    below_failure, answer_failure, sampling_failure, honesty_failure = (
-        math.log(task.beta) + log_share for log_share in log_shares(logits[-3:])
+    # Logs of failure probabilities.
+    log_below_failure, log_answer_failure, log_sampling_failure, log_honesty_failure = (
+        math.log(task.beta) + log_fraction for log_fraction in log_fractions(logits[-3:])
     )
 
     def comparison_margin(log_failure, n_comparisons):
@@ -380,21 +406,21 @@ def _divided(task, level, half_width, logits, *, mechanism=None, resolution=0.0)
             noise=noise,
         )
 
-    sampling = half_width(sampling_failure)
-    below_margin = comparison_margin(below_failure, task.budget)
+    sampling = half_width(log_sampling_failure)
+    below_margin = comparison_margin(log_below_failure, task.budget)
     corrected_margin = answer_margin(
-        failure=math.exp(answer_failure) / task.budget, answer_scale=answer_scale, noise=noise
+        failure=math.exp(log_answer_failure) / task.budget, answer_scale=answer_scale, noise=noise
     )
     honesty_margin = 0.0
     if task.c is not None:
-        honesty_margin = comparison_margin(honesty_failure, task.n_queries) + sampling
+        honesty_margin = comparison_margin(log_honesty_failure, task.n_queries) + sampling
     tau = corrected_margin + resolution / 2.0 + sampling
     shortfall = 0.0
     if mechanism is None:
         honest_tau = (honesty_margin + below_margin + sampling) / (1.0 - (task.c or 0.0))
         tau = max(tau, honest_tau)
-        # Slack left by a larger "above" error is best spent on budget honesty: T as large as τ
-        # allows, never −0 by rounding.
+        # The threshold is as large as τ allows, which is best for budget honesty if "above" answers
+        # have the larger error. It is never −0 by rounding.
         threshold = max(0.0, tau - below_margin - sampling)
     else:
         threshold = mechanism.threshold
@@ -408,31 +434,42 @@ def _divided(task, level, half_width, logits, *, mechanism=None, resolution=0.0)
         threshold=threshold,
         scales=scales,
         resolution=resolution,
-        dp_epsilon=level,
+        dp_epsilon=dp_epsilon,
         c=task.c,
     )
 
 
 def _best_division(
-    task, level, half_width, *, initial, rough=False, mechanism=None, resolution=0.0
+    task, dp_epsilon, half_width, *, initial, rough=False, mechanism=None, resolution=0.0
 ):
-    """Return the smallest certified error at one DP level: shortfall, design and logits."""
+    """Return the shortfall, the design and the logits of the division with the smallest error.
 
-    def divided(logits):
-        return _divided(
-            task, level, half_width, logits.tolist(), mechanism=mechanism, resolution=resolution
+    Arguments are those of :func:`_shortfall_and_design` and :func:`minimize_logits`.
+    """
+
+    def shortfall_and_design(logits):
+        return _shortfall_and_design(
+            task,
+            dp_epsilon,
+            half_width,
+            logits.tolist(),
+            mechanism=mechanism,
+            resolution=resolution,
         )
 
     def objective(logits):
-        shortfall, design = divided(logits)
+        shortfall, design = shortfall_and_design(logits)
         return design.tau + 100.0 * shortfall
 
     logits = minimize_logits(objective, initial, rough=rough)
-    return *divided(logits), tuple(logits)
+    return *shortfall_and_design(logits), tuple(logits)
 
 
 def minimize_logits(objective, initial, *, rough):
-    """Return bounded logits that minimize a function, by Nelder-Mead."""
+    """Return bounded logits that minimize a function, by Nelder-Mead from ``initial``.
+
+    A ``rough`` search has fewer iterations.
+    """
 
     def bounded_objective(logits):
         if np.abs(logits).max() > _MAX_LOGIT:

@@ -1,4 +1,4 @@
-"""Models of dependence for plans: at any number of records."""
+"""Models of dependence that planning uses for any number of records."""
 
 import dataclasses
 import math
@@ -11,16 +11,16 @@ from sklearn_bdp.correlation.cutting import gap_failure_probability, required_ga
 from sklearn_bdp.correlation.declaration import declares_dates
 from sklearn_bdp.correlation.levels import posterior_bias, sequential_information
 
-#: Number of records up to which copies of groups are made. Beyond it exponents are scaled.
-_MAX_COPIED = 20_000
+#: Largest number of records for which groups are copied. Beyond it, exponents are scaled.
+_MAX_COPIED_RECORDS = 20_000
 
 
 class _Continued:
     """Continuation of a model that is tied to its records, with more records of its structure.
 
-    The further records are independent copies: exponents and effective numbers add up, and the
-    leakage of a record stays the same. The numbers are exact for whole copies and interpolated
-    between them, for planning only.
+    The additional records are independent copies of the records of ``model``: exponents of tail
+    bounds and effective numbers add up, and the leakage of a record stays the same. The numbers are
+    exact for whole copies and interpolated between them, for planning only.
     """
 
     n_records = None
@@ -50,14 +50,18 @@ class _Continued:
         return self.model.effective_n(self.size) * n / self.size
 
     def _copies(self, n):
-        """Return copies with about ``n`` records, and their number: limits are not additive."""
+        """Return a model of whole copies with about ``n`` records, and its number of records.
+
+        Confidence limits are not additive, so that groups are copied. Other models are not.
+        """
         if not isinstance(self.model, Groups | DependencyGraph):
             return self.model, self.size
-        n_copies = max(1, min(math.ceil(n / self.size), _MAX_COPIED // self.size))
+        n_copies = max(1, min(math.ceil(n / self.size), _MAX_COPIED_RECORDS // self.size))
         if n_copies not in self._copied_groups:
-            components = np.asarray(self.model.components(self.size))
-            labels = np.add.outer(np.arange(n_copies) * (components.max() + 1), components)
-            self._copied_groups[n_copies] = Groups(labels.ravel())
+            codes = np.asarray(self.model.components(self.size))
+            n_components = codes.max() + 1
+            copied_codes = np.add.outer(np.arange(n_copies) * n_components, codes)
+            self._copied_groups[n_copies] = Groups(copied_codes.ravel())
         return self._copied_groups[n_copies], n_copies * self.size
 
     def mean_lower_limit(self, values, log_failure, n, *, binary=False):
@@ -93,8 +97,11 @@ def _largest_component_of_continuation(model: _Continued, n: int) -> int:
     return largest_component(model.model, model.size)
 
 
-def plain_model(correlation, *, searched=False):
-    """Return the model of an argument; ``"time"`` is rejected unless searches are planned."""
+def model_of_plan(correlation, *, searched=False):
+    """Return the model of the argument ``correlation``.
+
+    ``searched``: whether searches are planned. Otherwise ``"time"`` raises ValueError.
+    """
     model = check_correlation(correlation)
     if declares_dates(model) and not searched:
         raise ValueError(
@@ -113,12 +120,12 @@ def any_size(model):
 
 
 def continued(correlation, *, searched=False):
-    """Return the model of an argument at any size; reject a single component.
+    """Return the model of the argument ``correlation``, usable for any number of records.
 
-    One component of unlimited dependence counts as one record at any size. ``searched`` states
-    whether the records are those that a search holds out.
+    Raises ValueError for a single component of unlimited dependence, which counts as one record at
+    any size. ``searched``: whether the records are those that a search holds out.
     """
-    model = plain_model(correlation, searched=searched)
+    model = model_of_plan(correlation, searched=searched)
     n = model.n_records
     if searched and n is not None and model.sampling_scheme(n).bounds_hold_given_rest:
         # A search verifies on a quarter of the nodes. Their effective number varies if edges are

@@ -9,7 +9,7 @@ import secrets
 
 import numpy as np
 
-from sklearn_bdp.accounting.spending import REMEMBERED, PredictiveCode
+from sklearn_bdp.accounting.spending import MAX_PAIRS, PredictiveCode
 from sklearn_bdp.diagnostics.overlap import SECOND_HOLDOUT, TrainingRowRegistry, has_other_holdout
 from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.ledger.records import canonical
@@ -271,7 +271,7 @@ def _records_to_learn(ledger_state):
     for record in ledger_state.latest_records():
         records.append(record)
         n_pairs += len(record.code.get("pairs", ()))
-        if n_pairs >= REMEMBERED:
+        if n_pairs >= MAX_PAIRS:
             break
     return records[::-1]
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sklearn_bdp._typing import Seed
 from sklearn_bdp.accounting.noise_calibration import (
-    FINAL_NOISE,
-    NOISE_PART,
+    FINAL_NOISE_FRACTION,
+    NOISE_FAILURE_FRACTION,
     answer_margin,
     auto_resolution,
     auto_scales,
     epsilon_scales,
     noise_margin,
-    noise_share,
+    round_noise_failure,
     zhao_scales,
 )
 from sklearn_bdp.accounting.spending import AlphaSpending
@@ -85,7 +85,7 @@ class Calibration:
         beta = parameters["beta"]
         cut_failure = _cut_failure(model, gap_sizes, beta)
         remaining_failure = beta - cut_failure
-        noise_failure = NOISE_PART * remaining_failure
+        noise_failure = NOISE_FAILURE_FRACTION * remaining_failure
         n_effective = float(model.effective_n(n))
         noise = _calibrate_noise(
             parameters, model=model, n=n, n_effective=n_effective, noise_failure=noise_failure
@@ -206,7 +206,7 @@ class Calibration:
     def final_noise_ratio(self) -> float:
         """Noise of a final report as a part of the noise of other answers."""
         if self.parameters["epsilon"] == "auto" and self.tau is None:
-            return FINAL_NOISE
+            return FINAL_NOISE_FRACTION
         return 1.0
 
     @functools.cached_property
@@ -226,7 +226,7 @@ class Calibration:
             Number of answers read from the holdout before.
         """
         if n_rounds not in self._margins_by_round:
-            failure = noise_share(self.noise_failure, n_rounds) / 2.0
+            failure = round_noise_failure(self.noise_failure, n_rounds) / 2.0
             confirmed = noise_margin(
                 failure=failure, threshold_scale=self.threshold_scale, query_scale=self.query_scale
             )
@@ -332,7 +332,7 @@ def _calibrate_noise(parameters, *, model, n, n_effective, noise_failure):
     threshold = None if parameters["threshold"] == "auto" else parameters["threshold"]
     tau = None
     # Half of the first round's failure probability goes to the threshold, half to the answer.
-    first_failure = noise_share(noise_failure, 0) / 2.0
+    first_failure = round_noise_failure(noise_failure, 0) / 2.0
     if parameters["calibration"] == "zhao2017":
         scales, threshold, tau = zhao_scales(
             n,

@@ -16,7 +16,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri_exp
 
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.accounting.spending import OFFSET, AlphaSpending, PredictiveCode, rank_code_lengths
+from sklearn_bdp.accounting.spending import (
+    OFFSET_DEVIATION,
+    AlphaSpending,
+    PredictiveCode,
+    rank_code_lengths,
+)
 
 # With noise, a reply "above" may release the central cell. Its probability is that of the rim, this
 # part of the half-width of the region of "below" ...
@@ -602,7 +607,7 @@ class GradedRelease:
             if n_answered == 0:
                 return False
             expected_square = self._expected_square(prediction) if is_leader else 0.0
-            mass = functools.partial(code.masses, tail=tail)
+            mass = functools.partial(code.masses, tail_factor=tail)
             self._record(comparison, n_answered, cell, prediction, mass)
             n_below = n_answered - (cell is not None)
             release.relaxed[comparison.positions[:n_below]] = is_relaxed[:n_below]
@@ -691,7 +696,7 @@ class GradedRelease:
         cv_scores = self.cv_scores[positions]
         centers, drifts = self.code.predict(cv_scores)
         score_deviations = self.deviation(positions, centers) * relative_deviations
-        max_drifts = np.maximum(OFFSET * relative_deviations, np.abs(centers - cv_scores))
+        max_drifts = np.maximum(OFFSET_DEVIATION * relative_deviations, np.abs(centers - cv_scores))
         deviations = score_deviations * np.sqrt(self.training_factors[positions])
         return Prediction(centers, deviations, np.minimum(drifts, max_drifts))
 
@@ -806,7 +811,7 @@ class GradedRelease:
             self.cv_scores[position],
             value,
             difference_variance + rounding_variance,
-            instead=self.learned_pairs.get(position),
+            replaced_pair=self.learned_pairs.get(position),
         )
 
     def _best_guesses(self):

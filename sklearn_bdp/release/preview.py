@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from sklearn_bdp.accounting.noise_calibration import auto_threshold
-from sklearn_bdp.accounting.spending import OFFSET, rank_code_lengths
+from sklearn_bdp.accounting.spending import OFFSET_DEVIATION, rank_code_lengths
 from sklearn_bdp.intervals.bounds import LEVELS
 from sklearn_bdp.intervals.concentration import ModelTail, half_width_at, score_tail
 from sklearn_bdp.ledger.ledger import SystemNote
@@ -269,7 +269,7 @@ def _predict(code, tail, score, variance, units, n_train, n):
         score=score,
         worst_deviation=score_deviation * math.sqrt(1.0 + n / n_train),
         relative_deviation=relative,
-        drift=float(min(drift, max(OFFSET * relative, abs(center - score)))),
+        drift=float(min(drift, max(OFFSET_DEVIATION * relative, abs(center - score)))),
     )
 
 
@@ -410,7 +410,7 @@ def _expected_code_length(code, half_width, prediction, *, is_honest, tail=1.0):
         np.full(n_cells, prediction.score),
         np.full(n_cells, prediction.deviation),
         np.full(n_cells, prediction.drift),
-        tail=tail,
+        tail_factor=tail,
     )
     coded_masses = np.exp(code.log_weights) @ masses
     expected_masses = coded_masses
@@ -442,6 +442,6 @@ def _length_of_others(code, cells, prediction, *, n_others):
         score,
         deviation,
         min(prediction.drift, float(updated_drift)),
-        tail=1.0 / (n_others + 1),
+        tail_factor=1.0 / (n_others + 1),
     )
     return updated_code.charge(n_others * np.log(masses))

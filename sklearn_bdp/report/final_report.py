@@ -14,8 +14,8 @@ import numpy as np
 from sklearn_bdp.intervals.jackknife import HEAVY_NOTE
 from sklearn_bdp.report.methods_section import methods_section
 from sklearn_bdp.utils.html import (
-    BAD,
-    GOOD,
+    BAD_COLOR,
+    GOOD_COLOR,
     Card,
     RenderedResult,
     explain_half_width,
@@ -335,7 +335,9 @@ class FinalReport(RenderedResult):
         if over == "time":
             self._plot_over_time(ax)
             return ax
-        for family, width, color in zip(_FAMILIES, (1.5, 5.0), (GOOD, BAD), strict=True):
+        for family, width, color in zip(
+            _FAMILIES, (1.5, 5.0), (GOOD_COLOR, BAD_COLOR), strict=True
+        ):
             self._plot_intervals(ax, family, linewidth=width, color=color)
         self._plot_scores(ax)
         ax.set_yticks(range(len(self.rows)), [row.words for row in self.rows])
@@ -475,6 +477,6 @@ _SEPARATOR = re.compile(" minus | against ")
 _MAX_NAME_LENGTH = 30  # letters of a model in a table
 _FAMILIES = ("proven", "approximate")
 #: Colors of the models in a plot over dates.
-_MODEL_COLORS = (GOOD, BAD)
+_MODEL_COLORS = (GOOD_COLOR, BAD_COLOR)
 _LABEL_WIDTH = 45  # letters in a line of a label
 _LETTER_WIDTH = 0.12  # in inches

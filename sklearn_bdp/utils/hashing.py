@@ -2,18 +2,18 @@
 
 Equal content has an equal digest in every process and with every layout in memory.
 
-Digests of data (:func:`data_digest`) hold shapes, types, names and values. Digests of objects
-(:class:`ObjectHasher`) hold installed code by name and version, and code of the user by value. A
-pickle reads the state of an object, but it stores functions and classes by name and fails at
-lambdas. The hasher takes over there: it follows code, closures, defaults, the globals that code
-names and the members of classes, so that every change of behavior changes the digest. Code that
-looks something up by a name that cannot be followed (``open``, ``environ``, ``globals`` …) has no
-digest, and neither has a model that reads files named in its records.
+Digests of data (:func:`data_digest`) depend on shapes, types, names and values. Digests of objects
+(:class:`ObjectHasher`) depend on installed code by name and version, and on code of the user by
+value. Pickle reads the state of an object, but it stores functions and classes by name and fails at
+lambdas. For these the hasher replaces pickle: it reads code, closures, defaults, the globals that
+code names and the members of classes, so that every change of behavior changes the digest. Code
+that looks something up by a name that cannot be followed (``open``, ``environ``, ``globals`` …) has
+no digest, and neither has a model that reads files named in its records.
 
-A *recipe key* is known before a model is fitted: installed code with a version, parameters and
-training data. It is used only if these determine the fitted model. In all other cases the key holds
-the fitted model: its learned state, the code of the user by value, and its predictions for the
-training records, which also show changes that the hasher cannot follow.
+A *recipe key* can be computed before a model is fitted, from installed code with a version,
+parameters and training data. It is used only if these determine the fitted model. In all other
+cases the key is computed from the fitted model: its learned state, the code of the user by value,
+and its predictions for the training records, which also show changes that the hasher cannot follow.
 
 ``joblib.hashing.NumpyHasher`` with ``inspect.getclosurevars`` was tried instead and rejected:
 ``getclosurevars`` (Python 3.11) does not list globals that only a comprehension, lambda or inner
@@ -56,7 +56,7 @@ from sklearn.base import BaseEstimator, clone
 
 
 def bytes_digest(chunks: Iterable[bytes]) -> str:
-    """Return the SHA-256 of joined bytes."""
+    """Return the SHA-256 of joined bytes, in hexadecimal digits."""
     state = hashlib.sha256()
     for chunk in chunks:
         state.update(chunk)
@@ -64,7 +64,7 @@ def bytes_digest(chunks: Iterable[bytes]) -> str:
 
 
 def text_digest(*texts: str) -> str:
-    """Return the SHA-256 of texts, each preceded by its length so that none can run over."""
+    """Return the SHA-256 of texts, each after its length: moving a character changes the digest."""
     if all(map(str.isascii, texts)):  # as all texts of this package: a character is a byte
         joined = "".join([f"{len(text)}:{text}" for text in texts]).encode("ascii")
     else:
@@ -74,7 +74,7 @@ def text_digest(*texts: str) -> str:
 
 
 def keyed_digest(key: bytes, text: str) -> str:
-    """Return the HMAC-SHA-256 of a text."""
+    """Return the HMAC-SHA-256 of a text with a secret key."""
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
@@ -93,8 +93,8 @@ _PICKLED_DIRECTLY = {type(None), bool, int, float, bytes, tuple, list}
 def _digest_of(values, object_digest):
     """Return the SHA-256 of nested values, in the order in which pickle reads them.
 
-    ``object_digest`` returns the digest of an object that is not a plain value, or None if pickle
-    reads the object itself.
+    ``object_digest(value)`` is called for each value that is not of a type of
+    ``_PICKLED_DIRECTLY``. It returns the digest of the value, or None if pickle is to read it.
     """
     state = hashlib.sha256()
     pickler = pickle.Pickler(types.SimpleNamespace(write=state.update), protocol=4)
@@ -114,8 +114,8 @@ def data_digest(*data):
 def pickle_digest(value, *, hash_name="sha1"):
     """Return a digest of an object's pickle, in which arrays are hashed by their content.
 
-    Unlike :func:`object_digest` it takes user code by name. Any error that a class raises when it
-    is pickled is passed on.
+    Unlike :func:`object_digest` it identifies code of the user by name. Errors of pickling are
+    raised.
     """
     return joblib.hash(value, hash_name=hash_name)
 
@@ -123,8 +123,8 @@ def pickle_digest(value, *, hash_name="sha1"):
 def records_digest(*tables):
     """Return the SHA-256 of the values of tables and targets.
 
-    Equal values are the same records, whatever their container or type of number: an int32 array, a
-    float64 frame, a list. Names of columns are not values.
+    The digest does not depend on the container or the type of numbers: an int32 array, a float64
+    frame and a list of the same values have the same digest. Names of columns are not included.
     """
     return data_digest(*map(_plain_values, tables))
 
@@ -138,9 +138,9 @@ def column_names(table):
 def _plain_values(table):
     """Return numbers as doubles, texts as lists, and frames column by column."""
     if sp.issparse(table):
-        rows = table.tocsr().copy()
-        rows.data = _plain_array(rows.data)
-        return rows
+        matrix = table.tocsr().copy()
+        matrix.data = _plain_array(matrix.data)
+        return matrix
     if _is_frame(table):
         return _plain_frame(table)
     if isinstance(table, np.ma.MaskedArray):
@@ -167,14 +167,14 @@ def _named_columns(frame):
 
 def _plain_frame(frame):
     """Return a frame of numbers as one array of doubles, any other frame as a list of columns."""
-    arrays = [_plain_array(np.asarray(column)) for _, column in _named_columns(frame)]
-    if not all(column.dtype == np.float64 for column in arrays):
-        return ["columns", repr(frame.shape), arrays]
-    return np.column_stack(arrays) if arrays else np.empty(frame.shape)
+    columns = [_plain_array(np.asarray(column)) for _, column in _named_columns(frame)]
+    if not all(column.dtype == np.float64 for column in columns):
+        return ["columns", repr(frame.shape), columns]
+    return np.column_stack(columns) if columns else np.empty(frame.shape)
 
 
 def _plain_array(array):
-    """Return an array of doubles if no value changes by it; texts and other objects as a list."""
+    """Return an array of numbers as doubles if these are exact; texts and objects as objects."""
     if array.dtype.kind == "O":
         array = _array_of_numbers(array)
     if array.dtype.kind in "biuf":
@@ -185,7 +185,7 @@ def _plain_array(array):
 
 
 def _as_doubles(array):
-    """Return an array of numbers as doubles, unchanged if doubles round a value."""
+    """Return an array of numbers as doubles, or unchanged if doubles would round a value."""
     with np.errstate(all="ignore"):
         doubles = array.astype(np.float64) + 0.0  # also -0.0 is 0.0
         is_exact = array.dtype.kind in "bf" or bool(
@@ -198,7 +198,7 @@ def _as_doubles(array):
 
 
 def _array_of_numbers(array):
-    """Return an object array whose items are all numbers as an array of numbers."""
+    """Return an array of objects as an array of numbers if all are numbers, else unchanged."""
     items = array.ravel().tolist()
     if not items or not all(isinstance(item, bool | int | float | np.number) for item in items):
         return array
@@ -215,19 +215,19 @@ def query_key(*parts: Any) -> str:
     Parameters
     ----------
     *parts : str, bytes, number, None, array, list, tuple or dict
-        For instance the parameters, the name of the metric, and the fitted model's predictions on
+        For example the parameters, the name of the metric, and the fitted model's predictions on
         the training data. Never anything computed from the holdout: a recorded answer is returned
-        for an equal key, so the key itself would carry information.
+        for an equal key, so the key itself would reveal information.
 
     Returns
     -------
     str
-        Hexadecimal SHA-256.
+        SHA-256 in hexadecimal digits.
 
     Raises
     ------
     TypeError
-        If a part has no content that is stable from process to process.
+        If an argument has no content that is the same in each process.
 
     See Also
     --------
@@ -246,15 +246,18 @@ def query_key(*parts: Any) -> str:
 
 
 def content_key(*parts):
-    """Return the key of a query that is identified by its content: an equal key, an equal model."""
+    """Return a query key that is computed from the content of a model.
+
+    Models with an equal key are equal. The arguments are those of :func:`query_key`.
+    """
     return _CONTENT_PREFIX + query_key(*parts)
 
 
 def is_content_key(key):
     """Return whether a key was made from the content of a model (`content_key`).
 
-    A key chosen by a caller identifies a query only together with its cross-validated score. A
-    digest of the model itself is enough.
+    Such a key identifies a query by itself. A key that a caller has chosen identifies a query only
+    together with its cross-validated score.
     """
     return key.startswith(_CONTENT_PREFIX)
 
@@ -269,7 +272,7 @@ def copy_data(X):
 
 
 def _value_digest(value, *, fallback):
-    """Return the digest of data; ``fallback`` returns that of any other object."""
+    """Return the digest of data, None for text; ``fallback(value)``: that of any other object."""
     if type(value) is str:
         return None
     if isinstance(value, np.generic | numbers.Number):
@@ -286,7 +289,10 @@ def _value_digest(value, *, fallback):
 
 
 def _content(value):
-    """Return the content of a dictionary, sequence or table (`_table_content`), else None."""
+    """Return the content of a dictionary, a sequence or a table (`_table_content`), else None.
+
+    It is an array, or a tuple that starts with the kind of content.
+    """
     if isinstance(value, dict):
         return "dict", sorted(value.items(), key=lambda item: repr(item[0]))
     if isinstance(value, list | tuple):
@@ -302,7 +308,7 @@ def _array_digest(array):
 def as_single_array(table):
     """Return a frame with numeric columns of one type as an array, and any other data unchanged.
 
-    Thousands of columns then take as long as one array.
+    An array with thousands of columns is hashed much faster than the columns.
     """
     if not hasattr(table, "iloc") or not hasattr(table, "columns"):
         return table
@@ -314,9 +320,9 @@ def as_single_array(table):
 
 
 def _table_content(value):
-    """Return the content of a table or a column: an array, or a tuple (kind, description, parts).
+    """Return the content of a table or a column: an array, or a tuple (kind, description, values).
 
-    The content of an array does not depend on its memory layout. None for other objects.
+    It does not depend on the memory layout. None for other objects.
     """
     if sp.issparse(value):
         return _sparse_content(value)
@@ -331,12 +337,12 @@ def _table_content(value):
 
 def _sparse_content(matrix):
     """Return the content of a sparse matrix, in the order of its rows and columns."""
-    rows = matrix.tocsr().copy()
-    rows.sum_duplicates()
-    rows.sort_indices()
-    indptr = rows.indptr.astype(np.int64)
-    indices = rows.indices.astype(np.int64)
-    return "sparse", repr(rows.shape), [indptr, indices, rows.data]
+    csr_matrix = matrix.tocsr().copy()
+    csr_matrix.sum_duplicates()
+    csr_matrix.sort_indices()
+    indptr = csr_matrix.indptr.astype(np.int64)
+    indices = csr_matrix.indices.astype(np.int64)
+    return "sparse", repr(csr_matrix.shape), [indptr, indices, csr_matrix.data]
 
 
 def _series_content(series):
@@ -367,14 +373,14 @@ def _frame_content(frame):
     array = as_single_array(frame)
     if isinstance(array, np.ndarray):
         return "numbers", repr(array.shape), [repr(list(map(str, frame.columns))), array]
-    parts = []
+    names_and_columns = []
     for name, column in _named_columns(frame):
-        parts += [str(name), column]
-    return "frame", repr(frame.shape), parts
+        names_and_columns += [str(name), column]
+    return "frame", repr(frame.shape), names_and_columns
 
 
 def _cell_digest(cell):
-    """Return the digest of an unusual cell: a date, a missing mark or an object of the caller."""
+    """Return the digest of a cell that is not a number or text, such as a date or an object."""
     if isinstance(cell, set | frozenset):
         return f"set {sorted(map(_cell_digest, cell))}"
     try:
@@ -385,6 +391,7 @@ def _cell_digest(cell):
 
 
 def _reject(value):
+    """Raise TypeError for a value that is not data."""
     raise TypeError(
         "data and keys must be made of arrays, frames, sparse matrices, numbers and strings, got "
         f"{type(value).__name__}."
@@ -396,7 +403,10 @@ def _reject(value):
 
 @functools.lru_cache(maxsize=1)
 def _installed_folders():
-    """Return the folders of installed packages, of the standard library and of this package."""
+    """Return the folders of installed packages, of the standard library and of this package.
+
+    Each ends with a separator.
+    """
     folders = {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")}
     folders.update(getattr(site, "getsitepackages", list)())
     folders.update((site.getusersitepackages(), os.path.dirname(os.path.dirname(__file__))))
@@ -413,7 +423,7 @@ def _is_installed_file(file):
 
 @functools.lru_cache(maxsize=4096)
 def _installed_version(module_name):
-    """Return the name and version of a module's distribution, None for code of the user.
+    """Return the name and version of a module's distribution as text, None for code of the user.
 
     A distribution in a folder of packages has a version that identifies its code. An editable
     installation, a notebook, a script or a module next to it has none. Compiled classes may leave
@@ -443,7 +453,7 @@ def _package_version(package):
 
 # -- Objects ---------------------------------------------------------------------------------------
 
-#: Parameters of installed estimators that change how work is done and not its result.
+#: Parameters of installed estimators, and an attribute, that do not change the fitted model.
 _EXECUTION_PARAMETERS = {"n_jobs", "verbose", "memory", "pre_dispatch", "refit_time_"}
 _DURATIONS = ("fit_time", "score_time")  # among the results of a search
 #: Names by which code reads a value that is neither in an object nor in its code.
@@ -451,7 +461,7 @@ _UNTRACEABLE_NAMES = {
     "environ", "getenv", "globals", "open", "import_module", "__import__", "eval", "exec",
 }  # fmt: skip
 _MAX_PATH_LENGTH = 1000
-#: Methods that pickle calls on an estimator, unless its class overrides them.
+#: Methods by which pickle reads an estimator whose class does not override them.
 _PICKLE_METHODS = BaseEstimator.__getstate__, object.__reduce__, object.__reduce_ex__
 _CLONE_METHOD = BaseEstimator.__sklearn_clone__
 #: Attributes of code objects that do not depend on the location of the source.
@@ -483,11 +493,11 @@ _CYTHON_FUNCTIONS = ("cython_function_or_method", "fused_cython_function")
 
 
 class OpaqueError(Exception):
-    """An object has no readable content: a generator, an open file or a compiled object."""
+    """An object has no readable content, such as a generator, an open file or a compiled object."""
 
 
 class ObjectHasher:
-    """Hasher that follows the state and the code of objects.
+    """Hasher of objects by their state and their code.
 
     Parameters
     ----------
@@ -501,8 +511,8 @@ class ObjectHasher:
     has_user_code : bool
         Whether an object contains code of the user.
     may_vary : bool
-        Whether a fit may vary: an object draws random numbers without an integer seed, or decides
-        its behavior at the time of fitting only.
+        Whether two fits may give different models: an object draws random numbers without an
+        integer seed, or its behavior depends on the data of the fit only.
     pickles_are_complete : bool
         Whether the pickles of all estimators hold their whole state.
     installed_classes : list of type
@@ -516,20 +526,22 @@ class ObjectHasher:
         self.installed_classes = []
         self._recipe = recipe
         self._fitted = fitted
-        self._digests = {}  # id: (object, digest); the object is kept so that its id is not reused
-        self._active = {}  # id of an object being hashed: (depth, method)
-        self._code_folders = []
-        self._methods = {}
+        # Object and digest by id of the object, which is held so that its id is not reused.
+        self._digests = {}
+        # Depth and method by id, of the objects that are being hashed.
+        self._active = {}
+        self._code_folders = []  # of files with code of the user
+        self._methods = {}  # hash methods by class
 
     def digest(self, *values):
-        """Return the digest of values; raise OpaqueError if something cannot be read."""
+        """Return the digest of values; raise OpaqueError if a value cannot be read."""
         try:
             return _digest_of(values, self._object_digest)
         except Exception as error:  # any error of an object's own methods
             raise OpaqueError(type(error).__name__) from None
 
     def digest_or_none(self, *values):
-        """Return the digest of values, None if something cannot be read."""
+        """Return the digest of values, None if a value cannot be read."""
         try:
             return self.digest(*values)
         except OpaqueError:
@@ -543,9 +555,11 @@ class ObjectHasher:
         if cls is dict:
             return None
         if id(value) in self._digests:
-            return self._digests[id(value)][1]
+            _, digest = self._digests[id(value)]
+            return digest
         if id(value) in self._active:  # a reference cycle
-            return f"back {len(self._active) - self._active[id(value)][0]}"
+            depth, _ = self._active[id(value)]
+            return f"back {len(self._active) - depth}"
         if cls not in self._methods:
             self._methods[cls] = _hash_method(cls)
         self._active[id(value)] = len(self._active), self._methods[cls]
@@ -587,7 +601,7 @@ class ObjectHasher:
         return self.digest("table", cls, content, labels, attributes)
 
     def _instance(self, value):
-        """Return the digest of any object: its class and the values that a copy is made from."""
+        """Return the digest of any object by its class and the values that pickle would store."""
         cls = type(value)
         if hasattr(value, "__next__") or hasattr(value, "readable"):
             raise OpaqueError(cls.__name__)  # reading would use it up
@@ -595,15 +609,19 @@ class ObjectHasher:
         self.may_vary = self.may_vary or _instance_may_vary(value, attributes)
         reduced = value.__reduce_ex__(4)
         # Methods of the user may read attributes that a pickle leaves out.
-        hidden = {} if _installed_version(cls.__module__) is not None else attributes
+        is_installed = _installed_version(cls.__module__) is not None
+        unpickled_attributes = {} if is_installed else attributes
         if isinstance(reduced, str):
-            return self.digest("named", cls, reduced, hidden)
+            return self.digest("named", cls, reduced, unpickled_attributes)
         constructor, arguments, state, *items = (*reduced, None, None, None)[:5]
         items = [list(iterator) for iterator in items if iterator is not None]
         arguments = [None if argument is value else argument for argument in arguments]
-        return self.digest("instance", cls, constructor, arguments, state, items, hidden)
+        return self.digest(
+            "instance", cls, constructor, arguments, state, items, unpickled_attributes
+        )
 
     def _random(self, value):
+        """Return the digest of a random generator, after recording that fits may vary."""
         self.may_vary = True
         return "global" if value is np.random.mtrand._rand else self._instance(value)
 
@@ -626,15 +644,22 @@ class ObjectHasher:
         return self.digest("estimator", cls, state)
 
     def _keeps_state(self, cls):
-        """Return whether a clone keeps fitted state: frozen, or held by a method or object."""
-        holders = {method for _, method in self._active.values()} - {ObjectHasher._estimator}
+        """Return whether a clone keeps the fitted state of the estimator that is being hashed.
+
+        A frozen estimator does, and one that is an attribute of an object that is not an estimator.
+        """
+        active_methods = {method for _, method in self._active.values()}
+        is_inside_object = bool(active_methods - {ObjectHasher._estimator})
         is_frozen = getattr(cls, "__sklearn_clone__", _CLONE_METHOD) is not _CLONE_METHOD
-        return is_frozen or bool(holders)
+        return is_frozen or is_inside_object
 
     # -- code -------------------------------------------------------------------------------------
 
     def _enter_user_code(self, file=""):
-        """Record code of the user, whose strings may name files in its folder."""
+        """Record code of the user and its folder: strings of the code may name files there.
+
+        Raises OpaqueError for recipes.
+        """
         self.has_user_code = True
         if self._recipe:
             raise OpaqueError("code of the user")
@@ -667,6 +692,7 @@ class ObjectHasher:
         return self.digest("code", sys.version, attributes, code.co_consts)
 
     def _module(self, value):
+        """Return the digest of a module by name and version, or by all its members."""
         version = _installed_version(value.__name__)
         if version is not None:
             return self.digest("module", value.__name__, version)
@@ -674,26 +700,27 @@ class ObjectHasher:
         return self.digest("module", value.__name__, _members(value))
 
     def _class(self, value):
-        """Return the digest of a class: name and version, or all its members."""
+        """Return the digest of a class by name and version, or by all its members."""
         version = _installed_version(value.__module__)
         name = value.__qualname__
         if version is not None and not name.startswith("<"):
             # Members that a session put into an installed class are code of the user.
-            added = [member for base in value.__mro__ for member in _added_members(base)]
+            added = [item for base in value.__mro__ for item in _added_members(base)]
             if not any(isinstance(member, types.FunctionType) for _, member in added):
                 self.installed_classes.append(value)
             return self.digest("class", version, value.__module__, name, added)
         self._enter_user_code()
-        skipped = _FIT_METHODS if self._fitted else ()
-        bases = [
-            [base.__qualname__, _members(base, skipped)]
-            if _installed_version(base.__module__) is None
-            else base
-            for base in value.__mro__
-        ]
+        excluded_names = _FIT_METHODS if self._fitted else ()
+        bases = []
+        for base in value.__mro__:
+            if _installed_version(base.__module__) is None:
+                bases.append([base.__qualname__, _members(base, excluded_names)])
+            else:
+                bases.append(base)
         return self.digest("class", name, type(value), bases)
 
     def _builtin(self, value):
+        """Return the digest of a compiled function by name and version."""
         self._note_randomness(value)
         instance = getattr(value, "__self__", None)
         module_name = getattr(value, "__module__", None)
@@ -705,6 +732,7 @@ class ObjectHasher:
         return self.digest("builtin", version, module_name, value.__qualname__)
 
     def _ufunc(self, value):
+        """Return the digest of a universal function of numpy or scipy by name and version."""
         if not any(
             getattr(module, value.__name__, None) is value for module in (np, scipy.special)
         ):
@@ -740,7 +768,7 @@ _HASH_METHODS = (
 
 
 def _hash_method(cls):
-    """Return the method of a hasher that reads objects of a class."""
+    """Return the function ``(hasher, value) -> digest`` for objects of a class."""
     for classes_read, method in _HASH_METHODS:
         if issubclass(cls, classes_read):
             return method
@@ -756,7 +784,7 @@ def _hash_method(cls):
 
 
 def _added_members(cls):
-    """Return names and members that were added to an installed class, and its constants."""
+    """Return sorted pairs of names and members: functions added to a class, and its constants."""
     members = []
     for name, member in vars(cls).items():
         if type(member) in _IGNORED_MEMBER_TYPES:
@@ -781,19 +809,22 @@ def _is_added_function(cls, name, function):
     return not is_installed and not is_generated
 
 
-def _members(owner, skipped=()):
-    """Return names and members that a class or a module of the user defines."""
-    return [
-        (name, member)
-        for name, member in sorted(vars(owner).items(), key=lambda item: item[0])
-        if name not in _GENERATED_MEMBERS and name not in skipped and not isinstance(member, _SLOTS)
-    ]
+def _members(owner, excluded_names=()):
+    """Return sorted pairs of names and members that a class or a module of the user defines."""
+    members = []
+    for name, member in sorted(vars(owner).items(), key=lambda item: item[0]):
+        is_generated = name in _GENERATED_MEMBERS or isinstance(member, _SLOTS)
+        if not is_generated and name not in excluded_names:
+            members.append((name, member))
+    return members
 
 
 def _names_in(code):
     """Return the names that code and the code inside it look up, sorted."""
-    nested = [_names_in(const) for const in code.co_consts if isinstance(const, types.CodeType)]
-    return sorted(set(code.co_names).union(*nested))
+    names_of_inner_code = [
+        _names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)
+    ]
+    return sorted(set(code.co_names).union(*names_of_inner_code))
 
 
 def _imported_module(name, package):
@@ -831,8 +862,9 @@ def _is_seed(random_state):
 
 def _instance_may_vary(value, attributes):
     """Return whether an object draws without a seed, or selects columns at the time of fitting."""
-    seed = attributes.get("random_state", 0) if getattr(value, "shuffle", True) else 0
-    return not _is_seed(seed) or type(value).__name__ == "make_column_selector"
+    draws = getattr(value, "shuffle", True)
+    random_state = attributes.get("random_state", 0) if draws else 0
+    return not _is_seed(random_state) or type(value).__name__ == "make_column_selector"
 
 
 def _default_random_state(function):
@@ -853,7 +885,7 @@ def _is_non_deterministic(estimator):
 
 
 def _canonical_state(cls, state):
-    """Return parameters and learned state in one form, without parameters of the execution."""
+    """Return parameters and learned state in one form, without ``_EXECUTION_PARAMETERS``."""
     ignored = () if _installed_version(cls.__module__) is None else _EXECUTION_PARAMETERS
     return {
         name: _canonical(cls, name, parameter)
@@ -863,21 +895,25 @@ def _canonical_state(cls, state):
 
 
 def _canonical(cls, name, value):
-    """Return a parameter in one form for each meaning: ``C=1`` is ``C=1.0``.
+    """Return a parameter or attribute in the same form for the same meaning: ``C=1`` as ``C=1.0``.
 
-    If integers and fractions have different meanings (``max_features=1`` is one feature, ``1.0``
-    all of them), scikit-learn's own constraints state it.
+    Integers are converted only if scikit-learn's constraints of the parameter allow reals alone:
+    ``max_features=1`` is one feature, ``1.0`` all of them.
     """
     value = value.item() if isinstance(value, np.generic) else value
     if type(value) is dict and name == "cv_results_":
-        value = {key: v for key, v in value.items() if not str(key).endswith(_DURATIONS)}
+        value = {
+            column: values
+            for column, values in value.items()
+            if not str(column).endswith(_DURATIONS)
+        }
     if type(value) is int and _takes_reals_only(cls, name):
         return float(value)
     return value
 
 
 def _takes_reals_only(cls, name):
-    """Return whether scikit-learn's constraints of a parameter name reals and no integers."""
+    """Return whether scikit-learn's constraints of a parameter name reals, but not integers."""
     constraints = getattr(cls, "_parameter_constraints", {}).get(name, ())
     if not isinstance(constraints, list):
         return False
@@ -886,7 +922,7 @@ def _takes_reals_only(cls, name):
 
 
 def object_digest(value):
-    """Return a digest that is the same for copies and in each process, None if unreadable."""
+    """Return the digest of an object, equal for copies and in each process; None if unreadable."""
     return ObjectHasher().digest_or_none(value)
 
 
@@ -894,7 +930,7 @@ def object_digest(value):
 
 
 def recipe_context(metric, fit_params):
-    """Return the digest of what the fits of a search have in common, None if it is unreadable."""
+    """Return the digest of the metric and the fit parameters of a search, None if unreadable."""
     return ObjectHasher().digest_or_none((metric, fit_params))
 
 
@@ -905,8 +941,8 @@ def recipe_key(estimator, context, *, training, columns):
     version and every ``random_state``, of estimators as of splitters and functions inside them, is
     an integer.
 
-    ``training`` is the digest of the training data (`data_digest`), ``context`` that of the metric
-    and of fit parameters (`recipe_context`).
+    ``context`` is the digest of the metric and of fit parameters (`recipe_context`), ``training``
+    that of the training data (`data_digest`), and ``columns`` the columns that the model uses.
     """
     hasher = ObjectHasher(recipe=True)
     recipe = _clone_digest(hasher, estimator)
@@ -936,40 +972,44 @@ class ModelDigest:
         self.content = self._hasher.digest_or_none(estimator)
         self._has_user_code = self._hasher.has_user_code
         self._predictor = estimator if predictor is None else predictor
-        self._behaviors = {}  # id of records: the records and the digest of their predictions
+        self._predictions = {}  # by id of records: the records and the digest of their predictions
 
     @property
     def classes(self):
-        """Classes whose :func:`fingerprint` replaces a second digest, None if none can."""
+        """Installed classes in the model, with which :func:`fingerprint` recognizes it again.
+
+        None if the model has code of the user, or if its pickle does not have its whole state.
+        """
         hasher = self._hasher
         if self.content is None or hasher.has_user_code or not hasher.pickles_are_complete:
             return None
         return list(hasher.installed_classes)
 
     def key(self, metric, X, *, columns=None):
-        """Return the key of the model with a metric: learned state, behavior and query.
+        """Return the key of the query for a metric of the model.
 
-        ``X`` holds training records, never holdout records. Models with code of the user predict
-        them. Two equal models on different ``columns`` are two models. None (the model is never
-        recognized again) if something in the model cannot be read.
+        It is computed from the learned state, the predictions and the metric. ``X`` holds training
+        records, never holdout records; models with code of the user predict them. Two equal models
+        on different ``columns`` have different keys. None if the model or the metric cannot be
+        read: the query is then never recognized again.
         """
         self._hasher.has_user_code = self._has_user_code
         content = self.content, self._hasher.digest_or_none(metric)
         if None in content:
             return None
-        behavior = ""
+        predictions_digest = ""
         if self._has_user_code:  # of the model: code of a metric does not change predictions
-            if id(X) not in self._behaviors:
-                self._behaviors[id(X)] = X, _behavior_digest(self._predictor, X)
-            behavior = self._behaviors[id(X)][1]
-        return content_key("model", _environment_key(), content, behavior, columns)
+            if id(X) not in self._predictions:
+                self._predictions[id(X)] = X, _predictions_digest(self._predictor, X)
+            _, predictions_digest = self._predictions[id(X)]
+        return content_key("model", _environment_key(), content, predictions_digest, columns)
 
 
 def fingerprint(model, classes):
     """Return a fast digest of an object and its installed ``classes`` in this process.
 
-    It is the digest of a pickle, and not a key: a pickle depends on the identity of strings. None
-    if the object cannot be pickled.
+    It is a tuple with the digest of a pickle, and not a key: a pickle depends on the identity of
+    strings. None if the object cannot be pickled, or if a session has added code to the classes.
     """
     state = hashlib.sha256()
     pickler = pickle.Pickler(types.SimpleNamespace(write=state.update), protocol=5)
@@ -999,7 +1039,7 @@ def _clone_digest(hasher, estimator):
         return None
 
 
-def _behavior_digest(estimator, X):
+def _predictions_digest(estimator, X):
     """Return a digest of all predictions for records, with numbers in single precision.
 
     Sums of products differ in the last bits with the location of an array in memory. The learned

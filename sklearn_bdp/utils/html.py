@@ -1,4 +1,4 @@
-"""Results in words, and as cards for notebooks that take their colors from the page."""
+"""Text and HTML of results: sentences, and cards for notebooks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 # Both colors are readable on white and on black.
-GOOD = "#2a9d74"
-BAD = "#d1495b"
+GOOD_COLOR = "#2a9d74"
+BAD_COLOR = "#d1495b"
 
 
 def format_score(score, rounded=round):
-    """Return a score as text: three decimals, or four digits where it is large.
+    """Return a score as text: with three decimals up to 1, else with four digits.
 
-    ``rounded``: ``math.floor`` or ``math.ceil`` for the ends of an interval, which round outward.
+    ``rounded`` rounds a number to an integer: ``math.floor`` or ``math.ceil`` for the ends of an
+    interval, which are rounded outward.
     """
     if not math.isfinite(score):
         return str(score)
@@ -29,20 +30,20 @@ def format_half_width(value):
     """Return three significant digits of a half-width, rounded up: never below it."""
     if not (math.isfinite(value) and value > 0):
         return f"{value:g}"
-    digits = 2 - math.floor(math.log10(value))
-    scale = 10.0**digits
-    return f"{math.ceil(value * scale - 1e-9) / scale:.{max(digits, 0)}f}"
+    n_decimals = 2 - math.floor(math.log10(value))
+    factor = 10.0**n_decimals
+    return f"{math.ceil(value * factor - 1e-9) / factor:.{max(n_decimals, 0)}f}"
 
 
-#: Part of a target of dates, each given its past (theory G26).
+#: Text in the target of intervals for dates, each given its past (theory G26).
 GIVEN_PAST = ", each given the information"
 
 
 def interval_sentence(lower, upper, *, target, score_name, interval_kind):
     """Return a confidence interval as a sentence.
 
-    ``target`` names the records that it refers to, ``interval_kind`` its kind, for instance
-    "95% confidence interval".
+    ``target`` names the records that it refers to, ``score_name`` the score, and ``interval_kind``
+    the kind of interval, for example "95% confidence interval".
     """
     if math.isinf(lower) and math.isinf(upper):
         return "There is no confidence interval."
@@ -59,7 +60,11 @@ def interval_sentence(lower, upper, *, target, score_name, interval_kind):
 
 
 def summary_sentence(name, description, lower, upper, *, target, interval_kind):
-    """Return the first line of a certificate or a report: the score and its interval."""
+    """Return the first line of a certificate or a report: the score and its interval.
+
+    ``name``: the score, with its target or unit; ``description``: its value and status as text. The
+    other arguments are those of :func:`interval_sentence`.
+    """
     score = f"{name}: {description}."
     score_name = re.split(r" \(| of ", name)[0]
     interval = interval_sentence(
@@ -75,8 +80,8 @@ class Card:
     """Content of a result, from which its text and its card in a notebook are made.
 
     ``sections`` holds headings and their content: sentences, ``(label, text)`` pairs, or a
-    dictionary of columns. Sections without a heading are not folded away. ``picture`` is HTML, all
-    other content is text; ``good`` sets the color of the edge.
+    dictionary of columns by heading. In a notebook, sections with a heading are folded. ``picture``
+    is HTML, all other content is text. ``good`` decides the color of the edge.
     """
 
     title: str
@@ -86,7 +91,7 @@ class Card:
     good: bool = True
 
     def text(self):
-        """Return the title, the sentences, and the sections below one another."""
+        """Return the title, the sentences and the sections as plain text."""
         blocks = ["\n".join([self.title, *self.lines])]
         for heading, content in self.sections:
             if isinstance(content, dict):
@@ -98,21 +103,25 @@ class Card:
         return "\n\n".join(blocks)
 
     def html(self):
-        """Return the title in bold, the picture, open sections, sentences, and the folded rest."""
+        """Return the card as HTML: title, picture, open sections, sentences and folded sections."""
         style = "style='margin:.35em 0;line-height:1.45'"
-        # A sign stays with its number.
-        title, *lines = (html.escape(s).replace("± ", "±&nbsp;") for s in (self.title, *self.lines))
+        # No line break between a sign and its number.
+        title, *lines = (
+            html.escape(text).replace("± ", "±&nbsp;") for text in (self.title, *self.lines)
+        )
         sentences = "".join(f"<p {style}>{line}</p>" for line in lines)
-        opened = "".join(_content(content) for heading, content in self.sections if not heading)
+        opened = "".join(
+            _content_html(content) for heading, content in self.sections if not heading
+        )
         folded = "".join(
             "<details style='margin:.35em 0'><summary style='cursor:pointer;opacity:.8'>"
-            f"{html.escape(heading)}</summary>{_content(content)}</details>"
+            f"{html.escape(heading)}</summary>{_content_html(content)}</details>"
             for heading, content in self.sections
             if heading and content
         )
         return (
             "<div style='border:1px solid rgba(128,128,128,.35);"
-            f"border-left:4px solid {GOOD if self.good else BAD};border-radius:6px;"
+            f"border-left:4px solid {GOOD_COLOR if self.good else BAD_COLOR};border-radius:6px;"
             "padding:.7em 1.1em;margin:.4em 0;max-width:46em;color:inherit'>"
             "<p style='margin:.1em 0 .4em;font-size:1.08em;line-height:1.4'><b>"
             f"{title}</b></p>{self.picture}{opened}{sentences}{folded}</div>"
@@ -120,9 +129,10 @@ class Card:
 
 
 class RenderedResult:
-    """Base of results that are read: as text, and as a card in a notebook."""
+    """Base class of results that are shown as text, and as a card in a notebook."""
 
     def _card(self) -> Card:
+        """Return the content of the result."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -132,26 +142,29 @@ class RenderedResult:
         return self._card().html()
 
 
-def _content(content):
-    """Return sentences as a list, pairs and columns as a table without stripes."""
+def _content_html(content):
+    """Return the content of a section as HTML: sentences as a list, other content as a table."""
     if not content:
         return ""
-    rows = list(content)
+    items = list(content)
     if isinstance(content, dict):
-        rows = [rows, *zip(*content.values(), strict=True)]
-    elif isinstance(rows[0], str):
-        items = "".join(f"<li>{html.escape(row)}</li>" for row in rows)
-        return f"<ul style='margin:.3em 0'>{items}</ul>"
+        rows = [items, *zip(*content.values(), strict=True)]  # headings first
+    elif isinstance(items[0], str):
+        list_items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in items)
+        return f"<ul style='margin:.3em 0'>{list_items}</ul>"
+    else:
+        rows = items  # pairs of a label and a text
     tag = "<td style='text-align:left;vertical-align:top;padding:.15em .9em .15em 0'>"
     lines = (tag + f"</td>{tag}".join(html.escape(str(cell)) for cell in row) for row in rows)
     return "<table><tr>" + "</td></tr><tr>".join(lines) + "</td></tr></table>"
 
 
 def interval_svg(value, lower, upper, *, bounds=None, baseline=None):
-    """Return an SVG of a score and its interval on an axis; empty if a number is missing.
+    """Return an SVG of a score and its interval on an axis; "" if a number is not finite.
 
-    The axis is zoomed to the interval and to ``baseline``, the score of a model that has learned
-    nothing, and stays within ``bounds``, the range of the score.
+    ``value``, ``lower`` and ``upper`` are the score and the ends of its interval, in score units.
+    The axis shows the interval and ``baseline``, the score of a model that does not use features.
+    It stays within ``bounds``, the range of the score.
     """
     width = upper - lower
     if not (math.isfinite(value) and math.isfinite(width) and width > 0):
@@ -188,14 +201,19 @@ def interval_svg(value, lower, upper, *, bounds=None, baseline=None):
         "<line x1='4%' x2='96%' y1='38' y2='38' stroke='currentColor' opacity='.35'/>"
         f"<text x='{x_label:.1f}%' y='13'>{lower_text} to {upper_text}</text>"
         f"<rect x='{x_lower:.1f}%' y='20' "
-        f"width='{x_upper - x_lower:.1f}%' height='14' rx='3' fill='{GOOD}' opacity='.4'/><circle "
-        f"cx='{x_percent(value):.1f}%' cy='27' r='5' fill='{GOOD}' stroke='currentColor'/>"
+        f"width='{x_upper - x_lower:.1f}%' height='14' rx='3' fill='{GOOD_COLOR}' opacity='.4'/>"
+        f"<circle cx='{x_percent(value):.1f}%' cy='27' r='5' fill='{GOOD_COLOR}' "
+        "stroke='currentColor'/>"
         f"{baseline_mark}</svg>"
     )
 
 
 def explain_half_width(components, *, n_rows=1):
-    """Return the components of a half-width as a sentence; ``n_rows``: that hold together."""
+    """Return the components of a half-width as a sentence.
+
+    ``components``: those for sampling, adaptivity and noise, in score units. ``n_rows``: number of
+    rows of the report whose intervals are correct together.
+    """
     sampling, adaptivity, noise = (max(0.0, component) for component in components)
     prespecified = "one prespecified model" if n_rows == 1 else f"{n_rows:,} prespecified rows"
     return (
@@ -206,7 +224,7 @@ def explain_half_width(components, *, n_rows=1):
 
 
 def _table_lines(columns):
-    """Return the lines of a table of texts; ``columns``: texts by heading."""
+    """Return the lines of a table of aligned texts; ``columns``: texts by heading."""
     padded_columns = []
     for heading, texts in columns.items():
         column = [heading, *texts]
@@ -217,7 +235,7 @@ def _table_lines(columns):
 
 
 def _item_lines(items, *, is_below_heading):
-    """Return one line for each text, and for each pair of a label and a text."""
+    """Return one line for each item of a section: a text, or a pair of a label and a text."""
     pair_format = "  {:<26}{}" if is_below_heading else "{} {}"
     lines = []
     for item in items:

@@ -1,7 +1,4 @@
-"""State of this process that belongs to no object and is kept between calls.
-
-Besides it, ``suppress_output`` counts the blocks that keep the streams of the process quiet.
-"""
+"""State of this process that several objects share, and names of its user and machine."""
 
 from __future__ import annotations
 
@@ -11,18 +8,20 @@ import socket
 import weakref
 from typing import Any
 
-#: Holdouts by token. A copy or pickle that comes back is the same holdout, never a second budget.
+#: Holdouts by token. A copy, or a pickle that is loaded again, is the same holdout, never a second
+#: budget.
 LIVE_HOLDOUTS: Any = weakref.WeakValueDictionary()
-#: Ledgers in memory by token, of holdouts that were pickled: the pickle may come back after them.
+#: Ledgers in memory by token, of holdouts that were pickled: the pickle may be loaded after the
+#: holdout is gone.
 PICKLED_LEDGERS: dict[str, Any] = {}
-#: Digests of targets that were answered about, and of the rows (hashed when another holdout comes):
-#: one in memory of the same targets, or of some of the rows, knows nothing of these answers.
+#: Targets about which a holdout has given answers, by digest, with the digests of their rows
+#: (computed when another holdout is made). A second holdout in memory with the same targets, or
+#: with some of the rows, does not include these answers in its account.
 ANSWERED_TARGETS: dict[str, Any] = {}
-
 
 #: Environment variable that names the user of this process in ledgers.
 USER_VARIABLE = "SKLEARN_BDP_USER"
-_LONGEST_USER = 100  # characters
+_MAX_USER_LENGTH = 100  # characters
 
 
 def process_user():
@@ -34,7 +33,7 @@ def process_user():
         except (KeyError, OSError, ImportError):  # a user without an entry, as in some containers
             user = f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"
     printable = "".join(character for character in user if character.isprintable())
-    return printable.encode("utf-8", "replace").decode()[:_LONGEST_USER]
+    return printable.encode("utf-8", "replace").decode()[:_MAX_USER_LENGTH]
 
 
 def host_name():

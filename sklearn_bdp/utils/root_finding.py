@@ -1,4 +1,4 @@
-"""Root searches that end on the safe side: the ones of intervals, margins, levels and plans."""
+"""Root searches that end on the safe side, for intervals, margins, privacy levels and plans."""
 
 import math
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-STEPS = 48  # 2⁻⁴⁸ of the bracket is far below any grid
+N_HALVINGS = 48  # 2⁻⁴⁸ of the bracket is far below any grid
 
 
 def last_accepted(
@@ -15,7 +15,7 @@ def last_accepted(
     safe: Any,
     rejected: Any,
     *,
-    steps: int = STEPS,
+    steps: int = N_HALVINGS,
     tolerance: float = 0.0,
 ) -> Any:
     """Return points at or next to the last accepted ones on the way from ``safe`` to ``rejected``.
@@ -26,23 +26,27 @@ def last_accepted(
     tried. That is the proof of safety: whatever rounding does to ``accepted``, no point is returned
     that it rejected.
     """
-    good = np.asarray(safe, dtype=float)
-    bad = np.asarray(rejected, dtype=float)
+    accepted_points = np.asarray(safe, dtype=float)
+    rejected_points = np.asarray(rejected, dtype=float)
     for _ in range(steps):
-        if tolerance > 0.0 and np.all(np.abs(good - bad) <= tolerance):
+        if tolerance > 0.0 and np.all(np.abs(accepted_points - rejected_points) <= tolerance):
             break
-        middle = 0.5 * (good + bad)
-        passed = np.asarray(accepted(middle), dtype=bool)
-        good = np.where(passed, middle, good)
-        bad = np.where(passed, bad, middle)
-    return float(good) if good.ndim == 0 else good
+        middle = 0.5 * (accepted_points + rejected_points)
+        is_accepted = np.asarray(accepted(middle), dtype=bool)
+        accepted_points = np.where(is_accepted, middle, accepted_points)
+        rejected_points = np.where(is_accepted, rejected_points, middle)
+    return float(accepted_points) if accepted_points.ndim == 0 else accepted_points
 
 
 def last_whole(
-    accepted: Callable[[int], Any], safe: int, rejected: int, *, fine: float = 0.0
+    accepted: Callable[[int], Any], safe: int, rejected: int, *, rtol: float = 0.0
 ) -> int:
-    """Return the same for whole numbers, exactly or to the part ``fine`` of the result."""
-    while abs(rejected - safe) > max(1.0, fine * max(safe, rejected)):
+    """Return the last accepted whole number between ``safe`` (accepted) and ``rejected``.
+
+    With ``rtol``, an accepted number whose distance to a rejected one is at most this fraction of
+    it.
+    """
+    while abs(rejected - safe) > max(1.0, rtol * max(safe, rejected)):
         middle = (safe + rejected) // 2
         if accepted(middle):
             safe = middle
@@ -52,9 +56,10 @@ def last_whole(
 
 
 def doubled(accepted: Callable[[Any], Any], start: Any, *, largest: float = math.inf) -> Any:
-    """Return ``start`` doubled until it is accepted, and the last rejected value (0: none).
+    """Return the first accepted value of ``start``, twice it, …, and the last rejected value.
 
-    ``None`` if no value up to ``largest`` is accepted.
+    The latter is 0 if ``start`` is accepted. Returns None if no value up to ``largest`` is
+    accepted.
     """
     rejected = 0
     while start <= largest:
@@ -70,13 +75,13 @@ def crossing(
 ) -> float:
     """Return a point next to the root of a continuous ``excess`` at which it is at most 0.
 
-    Brent's method stops on either side of the root; from there the way leads back towards
-    ``safe``, where ``excess`` is at most 0, until it is.
+    ``excess`` is at most 0 at ``safe`` and positive at ``rejected``. Brent's method stops on either
+    side of the root, to the relative tolerance ``rtol``. From there, points nearer to ``safe`` are
+    tried until one has an ``excess`` of at most 0.
     """
-    root = brentq(
-        excess, safe, rejected, xtol=0.1 * rtol * max(abs(safe), abs(rejected)), rtol=rtol
-    )
-    for step in (0.0, 2.0, 20.0, 1e3, 1e5, 1e7):
+    xtol = 0.1 * rtol * max(abs(safe), abs(rejected))
+    root = brentq(excess, safe, rejected, xtol=xtol, rtol=rtol)
+    for step in (0.0, 2.0, 20.0, 1e3, 1e5, 1e7):  # in units of the tolerance
         candidate = root + min(step * rtol, 1.0) * (safe - root)
         if excess(candidate) <= 0.0:
             return candidate
@@ -84,7 +89,7 @@ def crossing(
 
 
 def safe_inverse(increasing, target):
-    """Largest ``x`` (up to rounding) with ``increasing(x) <= target``, never above it.
+    """Return the largest ``x`` (up to rounding) with ``increasing(x) <= target``, never above it.
 
     ``increasing(x) >= x`` is assumed, so the answer lies in ``[0, target]``. The returned point
     has been evaluated and satisfies the inequality; ``0.0`` means that no positive point does.

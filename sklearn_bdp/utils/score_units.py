@@ -1,8 +1,8 @@
-"""Scores and ends of intervals, from [0, 1] to the units of a metric."""
+"""Conversion of the ends of intervals from [0, 1] to the units of a metric."""
 
 import numpy as np
 
-#: Ends of a public range beyond which scores may lie.
+#: Values of ``open_ends``: ends of a public range beyond which scores may lie.
 OPEN_ENDS = ("", "lower", "both")
 
 
@@ -24,12 +24,12 @@ def open_ends_from_unit(low, high, open_ends, lower, upper):
     lower, upper : float or ndarray
         Ends in score units, minus or plus infinity without a limit.
     """
-    first = low + np.asarray(lower, dtype=float) * (high - low)
-    last = low + np.asarray(upper, dtype=float) * (high - low)
+    lower_scores = low + np.asarray(lower, dtype=float) * (high - low)
+    upper_scores = low + np.asarray(upper, dtype=float) * (high - low)
     if open_ends:
-        first = np.where(np.asarray(lower) <= 0.0, -np.inf, first)
+        lower_scores = np.where(np.asarray(lower) <= 0.0, -np.inf, lower_scores)
     if open_ends == "both":
-        last = np.where(np.asarray(upper) >= 1.0, np.inf, last)
-    if np.ndim(first) == 0:
-        return float(first), float(last)
-    return first, last
+        upper_scores = np.where(np.asarray(upper) >= 1.0, np.inf, upper_scores)
+    if np.ndim(lower_scores) == 0:
+        return float(lower_scores), float(upper_scores)
+    return lower_scores, upper_scores

@@ -1,7 +1,7 @@
-"""Every private name of scikit-learn that this package uses, in one place.
+"""All private names of scikit-learn that this package uses.
 
-``tests/utils/test_sklearn_compat.py`` pins them, so that a release of scikit-learn
-that moves one fails one test with a clear name instead of breaking imports everywhere.
+``tests/utils/test_sklearn_compat.py`` tests that they exist, so that a release of scikit-learn that
+moves one fails one test with a clear name instead of breaking imports everywhere.
 """
 
 import contextlib
@@ -26,18 +26,26 @@ from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.validation import _check_method_params as check_method_params
 from sklearn.utils.validation import _num_samples as num_samples
 
-_KNOWN = frozenset(inspect.signature(_fit_and_score).parameters)
-_VALIDATION, _SCORERS = "sklearn.model_selection._validation", "sklearn.metrics._scorer"
-_FITS = {(_VALIDATION, "_fit_and_score"), ("sklearn_bdp.evaluation.candidates", "fit_clone")}
+_FIT_AND_SCORE_PARAMETERS = frozenset(inspect.signature(_fit_and_score).parameters)
+_VALIDATION_MODULE = "sklearn.model_selection._validation"
+_SCORER_MODULE = "sklearn.metrics._scorer"
+#: Module and name of the functions that fit a fold or a candidate.
+_FIT_FUNCTIONS = {
+    (_VALIDATION_MODULE, "_fit_and_score"),
+    ("sklearn_bdp.evaluation.candidates", "fit_clone"),
+}
 
 
 def is_frame(X):
-    """Return whether ``X`` is a pandas or polars frame: columns with names, taken by name."""
+    """Return whether ``X`` is a frame of pandas or polars, whose columns have names."""
     return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns"))
 
 
 def as_indices(X, positions):
-    """Return positions in the namespace of an array of the array API, which takes no other."""
+    """Return positions as an array of the namespace of ``X``, which the array API requires.
+
+    Positions of other data are returned unchanged.
+    """
     namespace = getattr(X, "__array_namespace__", None)
     if positions is None or namespace is None or isinstance(X, np.ndarray):
         return positions
@@ -45,41 +53,45 @@ def as_indices(X, positions):
 
 
 def gives_frames(transformer):
-    """Return whether a transformer returns frames, by ``set_output`` or by the global setting."""
+    """Return whether ``set_output`` or the global setting makes a transformer return frames."""
     return _get_output_config("transform", transformer)["dense"] != "default"
 
 
 def holds_numbers(frame):
-    """Return whether all columns of a frame are plain numbers, so that an array can hold them."""
+    """Return whether all columns of a frame have a numeric dtype that a NumPy array can have."""
     return all(_is_number(dtype) for dtype in frame.dtypes)
 
 
 def _is_number(dtype):
+    """Return whether a dtype of a NumPy or polars column is numeric or boolean."""
     if isinstance(dtype, np.dtype):
         return dtype.kind in "biuf"
-    is_numeric = getattr(dtype, "is_numeric", None)  # of polars; pandas' own types are kept
+    is_numeric = getattr(
+        dtype, "is_numeric", None
+    )  # of polars; extension types of pandas have none
     return is_numeric is not None and (is_numeric() or str(dtype) == "Boolean")
 
 
 def called_by_validation():
-    """Return whether the scorer that asks was called by cross-validation.
+    """Return whether the caller, a scorer, was called by cross-validation.
 
-    Cross-validation turns whatever a scorer raises into NaN (``error_score``), and scores a model
-    on the rows it was trained on after those it was tested on; no argument tells a scorer so.
+    Cross-validation replaces errors of a scorer by NaN (``error_score``). It also scores a model on
+    its training rows after its test rows. A scorer gets no argument that shows this.
     """
     frame = sys._getframe(2)
-    if frame.f_globals.get("__name__") == _SCORERS and frame.f_back:  # several metrics
+    if frame.f_globals.get("__name__") == _SCORER_MODULE and frame.f_back:  # several metrics
         frame = frame.f_back
-    return _place(frame) == (_VALIDATION, "_score")
+    return _function_of(frame) == (_VALIDATION_MODULE, "_score")
 
 
 def inside_validation():
     """Return whether a fold of cross-validation, or a candidate of a search, is being fitted."""
-    nearest = itertools.islice(traceback.walk_stack(sys._getframe(1)), 60)
-    return any(_place(frame) in _FITS for frame, _ in nearest)
+    nearest_frames = itertools.islice(traceback.walk_stack(sys._getframe(1)), 60)
+    return any(_function_of(frame) in _FIT_FUNCTIONS for frame, _ in nearest_frames)
 
 
-def _place(frame):
+def _function_of(frame):
+    """Return the names of the module and of the function of a stack frame."""
     return frame.f_globals.get("__name__"), frame.f_code.co_name
 
 
@@ -89,18 +101,25 @@ def is_being_fitted(estimator):
 
 
 def fit_and_score(estimator, X, y, **options):
-    """Fit on one fold and score, by scikit-learn; before 1.9 there are no callbacks."""
-    return _fit_and_score(estimator, X, y, **{k: v for k, v in options.items() if k in _KNOWN})
+    """Fit and score one fold with scikit-learn's ``_fit_and_score``.
+
+    ``options`` that this version of scikit-learn does not have are left out: callbacks came with
+    1.9.
+    """
+    supported_options = {
+        name: value for name, value in options.items() if name in _FIT_AND_SCORE_PARAMETERS
+    }
+    return _fit_and_score(estimator, X, y, **supported_options)
 
 
-def root_context(search, X, y, weight):
-    """Return the root of the tree of tasks for callbacks; None if there are none.
+def root_context(search, X, y, sample_weight):
+    """Return the callback context of the task ``fit`` of a search; None without callbacks.
 
-    They came with 1.9.
+    Callbacks came with scikit-learn 1.9.
     """
     if not getattr(search, "_skl_callbacks", None):
         return None
-    metadata = None if weight is None else {"sample_weight": weight}
+    metadata = None if sample_weight is None else {"sample_weight": sample_weight}
     context = search._init_callback_context(max_subtasks=2)
     return context.call_on_fit_task_begin(estimator=search, X=X, y=y, metadata=metadata)
 
@@ -138,17 +157,23 @@ def _can_draw_bars():
 
 
 class NullCallbackContext:
-    """The context of a search that no callback listens to."""
+    """Callback context of a search without callbacks; its methods have no effect."""
 
     def subcontext(self, **options):
-        """Return the context of a part."""
+        """Return the context of a subtask: this one."""
         return self
 
     call_on_fit_task_begin = call_on_fit_task_end = subcontext
 
 
 def halve(search, evaluate, context):
-    """Run scikit-learn's successive halving; before 1.9 there are no callbacks."""
-    takes = inspect.signature(SuccessiveHalving._run_search).parameters
-    options = {"callback_ctx": context or NullCallbackContext()} if "callback_ctx" in takes else {}
+    """Run scikit-learn's successive halving.
+
+    ``evaluate`` is the function ``evaluate_candidates`` of ``_run_search``. ``context`` is the
+    callback context, None without callbacks; before scikit-learn 1.9 it is not used.
+    """
+    parameters = inspect.signature(SuccessiveHalving._run_search).parameters
+    options = {}
+    if "callback_ctx" in parameters:
+        options["callback_ctx"] = context or NullCallbackContext()
     SuccessiveHalving._run_search(search, evaluate, **options)

@@ -16,25 +16,28 @@ import numpy as np
 from sklearn_bdp._typing import Array, Method
 from sklearn_bdp.exceptions import RowOrderWarning
 
-_LARGEST = 10**300  # the largest integers that formulas take are doubles
+_LARGEST_INTEGER = 10**300  # larger ones would overflow as doubles
 
 
 def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
-    """Return ``value`` as a finite float in an interval; ``closed``: which ends belong to it."""
-    if _is_no_number(value):
+    """Return ``value`` as a finite float between ``low`` and ``high``.
+
+    ``closed``: the ends that belong to the interval, "both", "left", "right" or "neither".
+    """
+    if _is_not_real(value):
         raise TypeError(f"{name} must be a real number, got {name}={value!r}.")
     try:
-        result = float(value)
+        number = float(value)
     except OverflowError:  # an integer beyond the largest double
-        result = math.inf
+        number = math.inf
     has_low = closed in ("both", "left")
     has_high = closed in ("both", "right")
-    is_above = result >= low if has_low else result > low
-    is_below = result <= high if has_high else result < high
-    if not (is_above and is_below and math.isfinite(result)):
+    is_above = number >= low if has_low else number > low
+    is_below = number <= high if has_high else number < high
+    if not (is_above and is_below and math.isfinite(number)):
         interval = _interval_text(low, high, has_low=has_low, has_high=has_high)
         raise ValueError(f"{name} must be a finite number in {interval}, got {name}={value!r}.")
-    return result
+    return number
 
 
 def _interval_text(low, high, *, has_low, has_high):
@@ -46,16 +49,16 @@ def _interval_text(low, high, *, has_low, has_high):
 
 def check_integer(name, value, *, low=None, high=None):
     """Return ``value`` as an int, at least ``low`` and at most ``high``."""
-    if type(value) is not int and (_is_no_number(value) or not isinstance(value, numbers.Integral)):
+    if type(value) is not int and (_is_not_real(value) or not isinstance(value, numbers.Integral)):
         raise TypeError(f"{name} must be an integer, got {name}={value!r}.")
-    result = int(value)
-    if not abs(result) <= _LARGEST:
-        raise ValueError(f"{name} must be an integer of at most {_LARGEST:.0g}.")
-    if low is not None and not result >= low:
-        raise ValueError(f"{name} must be an integer of at least {low}, got {name}={result}.")
-    if high is not None and not result <= high:
-        raise ValueError(f"{name} must be an integer of at most {high}, got {name}={result}.")
-    return result
+    number = int(value)
+    if not abs(number) <= _LARGEST_INTEGER:
+        raise ValueError(f"{name} must be an integer of at most {_LARGEST_INTEGER:.0g}.")
+    if low is not None and not number >= low:
+        raise ValueError(f"{name} must be an integer of at least {low}, got {name}={number}.")
+    if high is not None and not number <= high:
+        raise ValueError(f"{name} must be an integer of at most {high}, got {name}={number}.")
+    return number
 
 
 def check_option(name, value, options):
@@ -72,7 +75,7 @@ def check_probability(name, value):
 
 
 def check_beta(value):
-    """Return the probability of a miss: strictly above 0 and at most 1/2."""
+    """Return ``beta``, the probability that an interval is wrong: above 0 and at most 1/2."""
     beta = check_probability("beta", value)
     if not beta <= 0.5:
         raise ValueError(
@@ -95,8 +98,9 @@ def failure_probability(confidence_level):
             f"correct. Set confidence_level={1.0 - probability:.4g} if intervals may be wrong with "
             f"probability {probability:.4g}. Got confidence_level={confidence_level!r}."
         )
-    decimal_places = isinstance(confidence_level, float | np.floating)
-    return float(1 - Decimal(str(confidence_level if decimal_places else probability)))
+    if not isinstance(confidence_level, float | np.floating):
+        confidence_level = probability  # other numbers may have no decimal text
+    return float(1 - Decimal(str(confidence_level)))
 
 
 def confidence_level(failure_probability):
@@ -105,8 +109,8 @@ def confidence_level(failure_probability):
 
 
 def check_fraction(name, value):
-    """Return a part of the records as a float strictly between 0 and 1."""
-    if not _is_no_number(value) and 1 < value < math.inf and value == int(value):
+    """Return a fraction of the records as a float strictly between 0 and 1."""
+    if not _is_not_real(value) and 1 < value < math.inf and value == int(value):
         raise ValueError(
             f"{name} must be a fraction in (0, 1), got {name}={value!r}. To hold out "
             f"{int(value)} of your records, pass {name}={int(value)} / len(X)."
@@ -124,10 +128,10 @@ def check_boolean(name, value):
 def as_real_array(name, value):
     """Return ``value`` as a float array; values that numpy would silently convert are rejected.
 
-    Complex numbers lose a part, durations their unit, masked entries their mask and text its
-    meaning on the way to floating point.
+    As floats, complex numbers would lose their imaginary part, durations their unit, masked entries
+    their mask and text its meaning.
     """
-    if type(value) is np.ndarray and value.dtype == float:  # nearly all there is
+    if type(value) is np.ndarray and value.dtype == float:  # the usual case
         return value.copy()
     type_name = type(value).__name__
     if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
@@ -142,32 +146,35 @@ def as_real_array(name, value):
 
 
 def _holds_real_numbers(array):
-    """Return whether an array holds real numbers; a single truth value is none."""
+    """Return whether an array holds real numbers; arrays of booleans do, a single one does not."""
     if array.dtype.kind == "O":
-        return not any(_is_no_number(element) for element in array.ravel())
+        return not any(_is_not_real(element) for element in array.ravel())
     return array.dtype.kind in "iuf" or (array.dtype.kind == "b" and array.ndim > 0)
 
 
-#: Types that need no second look: nearly all there is.
-_NUMBERS = frozenset({int, float, np.float64, np.int64})
-#: numpy counts durations among the integers.
-_NO_NUMBERS = (bool, np.bool_, np.timedelta64)
+#: Usual types of real numbers, which need no further check.
+_REAL_TYPES = frozenset({int, float, np.float64, np.int64})
+#: Types that are subclasses of numbers but not real numbers; numpy's durations are integers.
+_NOT_REAL_TYPES = (bool, np.bool_, np.timedelta64)
 
 
-def _is_no_number(value):
+def _is_not_real(value):
     """Return whether a value is not a real number."""
-    if type(value) in _NUMBERS:
+    if type(value) in _REAL_TYPES:
         return False
-    return isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Real)
+    return isinstance(value, _NOT_REAL_TYPES) or not isinstance(value, numbers.Real)
 
 
 def as_frame(data):
-    """Return a table or column of pyarrow as the frame or series of its values, others as is."""
+    """Return a table or column of pyarrow as a frame or series of pandas, other data unchanged."""
     return data.to_pandas() if type(data).__module__.startswith("pyarrow") else data
 
 
 def check_supported_values(name, data):
-    """Raise if an array's values are masked, complex or dates: no estimator supports them."""
+    """Raise TypeError if values are masked, complex, dates or durations, as no estimator can use.
+
+    ``name``: the parameter that holds the array.
+    """
     dtype_kind = getattr(getattr(data, "dtype", None), "kind", "O")
     if isinstance(data, np.ma.MaskedArray) or dtype_kind in "cmM":
         type_name = "masked" if isinstance(data, np.ma.MaskedArray) else str(data.dtype)
@@ -177,11 +184,13 @@ def check_supported_values(name, data):
 
 
 def check_index_alignment(name, values, X, *, of="X"):
-    """Raise if the indices of two pandas objects have the same labels in another order.
+    """Raise ValueError if the indices of two pandas objects have the same labels in another order.
+
+    ``name`` and ``of``: names of ``values`` and ``X`` in the message.
 
     Records are matched by position, as everywhere in scikit-learn. Indices with the same labels in
-    another order contradict that. If one of them only counts records, a warning is issued instead:
-    its object may have been renumbered.
+    another order contradict that. If one of them is just 0, 1, …, a warning is issued instead: its
+    object may have been renumbered.
     """
     X_index = getattr(X, "index", None)
     values_index = getattr(values, "index", None)
@@ -198,11 +207,11 @@ def check_index_alignment(name, values, X, *, of="X"):
     )
     if list(range(len(X_index))) not in (list(X_index), list(values_index)):
         raise ValueError(f"{message} Nothing was asked.")
-    warnings.warn(message, RowOrderWarning, stacklevel=caller_level())  # perhaps numbered anew
+    warnings.warn(message, RowOrderWarning, stacklevel=caller_level())
 
 
 def check_targets(name, y):
-    """Raise if targets have an unsupported type, are missing, or mix text with other values."""
+    """Raise an error if targets are missing, of an unsupported type, or text and other values."""
     check_supported_values(name, y)
     values = np.asarray(y)
     if values.dtype.kind == "U" and isinstance(y, list | tuple):  # numbers may have become text
@@ -226,12 +235,12 @@ def _count_missing(values):
 
 
 def _mixes_text(values):
-    """Return whether values are text and others."""
+    """Return whether some values are text and some are not."""
     return len({isinstance(value, str) for value in values}) > 1
 
 
 def check_label_values(y):
-    """Raise if targets are missing, or are labels of mixed types."""
+    """Raise ValueError if targets are missing, or labels of mixed types; they may be infinite."""
     if y is None:
         return
     values = np.asarray(y)
@@ -248,7 +257,7 @@ def _is_missing(value):
 
 
 _LARGEST_FLOAT = sys.float_info.max
-#: Values up to which each is compared: a reduction takes as long as twenty comparisons.
+#: Size of arrays up to which all values are compared: a reduction takes as long as 20 comparisons.
 _SMALL_SIZE = 4
 
 
@@ -262,15 +271,16 @@ def check_array(name, value, *, shape=None, low=-math.inf, high=math.inf) -> Arr
         required_shape = str(shape).replace("None", "any")
         raise ValueError(f"{name} must have shape {required_shape}, got {array.shape}.")
     if array.size <= _SMALL_SIZE:
-        extreme_values = array.ravel().tolist()
+        values_to_compare = array.ravel().tolist()
     else:
-        extreme_values = [array.min(), array.max()]
+        values_to_compare = [array.min(), array.max()]
     finite_low = max(low, -_LARGEST_FLOAT)
     finite_high = min(high, _LARGEST_FLOAT)
-    if not all(finite_low <= value <= finite_high for value in extreme_values):
-        bad = array[~((array >= low) & (array <= high) & np.isfinite(array))]
+    if not all(finite_low <= number <= finite_high for number in values_to_compare):
+        is_allowed = (array >= low) & (array <= high) & np.isfinite(array)
+        outside = array[~is_allowed]
         rule = f"must hold finite numbers in [{low:g}, {high:g}]"
-        raise ValueError(f"{name} {rule}, got {float(bad[0])!r} ({bad.size} outside).")
+        raise ValueError(f"{name} {rule}, got {float(outside[0])!r} ({outside.size} outside).")
     return array
 
 
@@ -282,7 +292,7 @@ def _has_shape(array, shape):
 
 
 def caller_level():
-    """Return the ``stacklevel`` at which a warning of the caller points at the code of the user."""
+    """Return the ``stacklevel`` with which a warning of the caller names the code of the user."""
     level = 1
     user_level = 1
     frame = sys._getframe(1)
@@ -298,7 +308,7 @@ def caller_level():
 
 
 def strip_traceback_frames(method: Method) -> Method:
-    """Let errors leave ``method`` without the frames and causes that could hold raw scores.
+    """Return the method with errors that have no inner frames and causes, which hold raw scores.
 
     A traceback keeps every local variable of every frame alive, and debuggers, loggers and
     notebooks print them. To see the inner frames, call the undecorated ``__wrapped__``.

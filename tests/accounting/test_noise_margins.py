@@ -5,7 +5,11 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from sklearn_bdp.accounting.noise_calibration import answer_margin, noise_margin, noise_share
+from sklearn_bdp.accounting.noise_calibration import (
+    answer_margin,
+    noise_margin,
+    round_noise_failure,
+)
 from sklearn_bdp.mechanisms.thresholdout import thresholdout_epsilon
 from tests.accounting.routes import noise_tail
 from tests.facts import refused
@@ -56,7 +60,7 @@ def test_answer_margin_is_the_two_sided_quantile():
 
 def test_noise_shares_sum_to_the_whole():
     """Theory N3."""
-    shares = noise_share(0.05, np.arange(100_000))
+    shares = round_noise_failure(0.05, np.arange(100_000))
     assert shares.sum() == pytest.approx(0.05, rel=1e-4)
     assert shares.sum() <= 0.05
 

@@ -14,12 +14,12 @@ def sequential_epsilon(model, dp_epsilon, n):
         )
     bounds = leakage_bound(model)
     if isinstance(bounds, ChainLeakageBound):
-        return dp_epsilon + bounds.extra(dp_epsilon, n)
+        return dp_epsilon + bounds.later_leakage(dp_epsilon, n)
     if not isinstance(bounds, NetworkLeakageBound):
         return model.bdp_epsilon(dp_epsilon, n)
     levels = bounds.record_levels(dp_epsilon)
     trees = records_of_trees(model)
-    levels[trees] = np.minimum(levels[trees], dp_epsilon + bounds.upward(dp_epsilon)[1])
+    levels[trees] = np.minimum(levels[trees], dp_epsilon + bounds.upward_messages(dp_epsilon)[1])
     return float(levels.max())
 
 

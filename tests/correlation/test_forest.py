@@ -7,12 +7,12 @@ import pytest
 from scipy import sparse
 
 from sklearn_bdp.correlation import MarkovNetwork
-from sklearn_bdp.correlation.leakage import birkhoff_messages, leakage_bound, reach_factor
+from sklearn_bdp.correlation.leakage import birkhoff_messages, leakage_bound, leakage_factor
 from sklearn_bdp.correlation.network import (
+    affected_in_subtrees,
     best_block_costs,
     block_costs,
-    couplings,
-    dobrushin_reach,
+    dobrushin_n_affected,
     rooted,
 )
 
@@ -51,17 +51,17 @@ def test_infinite_diameters_pass_everything():
     assert total_messages == pytest.approx([800.0] * 3)
 
 
-def test_couplings_and_blocks_by_hand():
+def test_affected_records_and_blocks_by_hand():
     # a path of three with theta = 1/2: R = 1, 1.5, 1.75 from the leaf up
-    path_couplings = couplings([-1, 0, 1], [0.0, 0.5, 0.5])
-    assert path_couplings == pytest.approx([0.0, 0.75, 0.5])
-    costs_of_size_1 = block_costs([-1, 0, 1], [0, 0, 0], 1.0, path_couplings, 1)
+    n_affected = affected_in_subtrees([-1, 0, 1], [0.0, 0.5, 0.5])
+    assert n_affected == pytest.approx([0.0, 0.75, 0.5])
+    costs_of_size_1 = block_costs([-1, 0, 1], [0, 0, 0], 1.0, n_affected, 1)
     assert costs_of_size_1 == pytest.approx([1.75**2 + 1.5**2 + 1])
-    costs_of_size_3 = block_costs([-1, 0, 1], [0, 0, 0], 1.0, path_couplings, 3)
+    costs_of_size_3 = block_costs([-1, 0, 1], [0, 0, 0], 1.0, n_affected, 3)
     assert costs_of_size_3 == pytest.approx([9.0])
-    costs_of_size_2 = block_costs([-1, 0, 1], [0, 0, 0], 1.0, path_couplings, 2)
+    costs_of_size_2 = block_costs([-1, 0, 1], [0, 0, 0], 1.0, n_affected, 2)
     assert costs_of_size_2 == pytest.approx([(1 + 0.75) ** 2 + 4])
-    assert best_block_costs([-1, 0, 1], [0, 0, 0], 1.0, path_couplings) <= costs_of_size_1
+    assert best_block_costs([-1, 0, 1], [0, 0, 0], 1.0, n_affected) <= costs_of_size_1
 
 
 def ring(n, diameter):
@@ -70,25 +70,25 @@ def ring(n, diameter):
     return sparse.csr_array(matrix + matrix.T)
 
 
-def test_reach_solves_the_linear_system_from_above():
+def test_numbers_of_affected_records_solve_the_linear_system_from_above():
     rng = np.random.default_rng(0)
     dense = np.triu(rng.random((12, 12)) < 0.3, 1) * rng.random((12, 12))
     matrix = sparse.csr_array(dense + dense.T)
     exact = np.linalg.solve(np.eye(12) - np.tanh(matrix.toarray() / 4), np.ones(12))
-    reach = dobrushin_reach(matrix, np.zeros(12, dtype=int))
-    assert np.all(reach >= exact)
-    assert reach == pytest.approx(exact, rel=1e-5)
+    n_affected = dobrushin_n_affected(matrix, np.zeros(12, dtype=int))
+    assert np.all(n_affected >= exact)
+    assert n_affected == pytest.approx(exact, rel=1e-5)
     inverse = np.linalg.inv(np.eye(12) - np.tanh(matrix.toarray() / 4))
-    assert np.all(reach_factor(matrix, reach) >= inverse.sum(axis=1) / np.diag(inverse))
+    assert np.all(leakage_factor(matrix, n_affected) >= inverse.sum(axis=1) / np.diag(inverse))
 
 
 def test_strong_components_are_infinite_and_weak_ones_are_not():
     strong = ring(5, 4.0)
     weak = ring(5, 0.1)
     matrix = sparse.csr_array(sparse.block_diag([strong, weak]))
-    reach = dobrushin_reach(matrix, np.repeat([0, 1], 5))
-    assert np.all(np.isinf(reach[:5]))
-    assert np.all(reach[5:] < 1.1)
+    n_affected = dobrushin_n_affected(matrix, np.repeat([0, 1], 5))
+    assert np.all(np.isinf(n_affected[:5]))
+    assert np.all(n_affected[5:] < 1.1)
 
 
 @pytest.mark.parametrize("edges", ["ring", "complete"])

@@ -113,7 +113,7 @@ def test_iteration_ends_above_every_later_term():
     weights = iterate_leakage(update, 1.0, 10**6)
     assert 9.0 <= weights[-1, 0] <= 9.0 * (1 + 1e-9)
     assert len(iterate_leakage(update, 1.0, 5)) == 6
-    capped = iterate_leakage(update, 1.0, 10**6, cap=10)
+    capped = iterate_leakage(update, 1.0, 10**6, max_iterations=10)
     assert capped[-1, 0] >= 9.0
 
 

@@ -36,7 +36,7 @@ def test_closing_early_only_loosens(matrix, far_weights, epsilon):
     assert len(long) < 5000
     assert np.all(np.diff(long, axis=0) >= 0)
     for cap in (5, 20):
-        short = bridge_sides(matrix, epsilon, 5000, column_limits=far_weights, cap=cap)
+        short = bridge_sides(matrix, epsilon, 5000, column_limits=far_weights, max_iterations=cap)
         assert np.all(short[-1] >= long[-1] * (1 - 1e-9))
     exact = bridge_sides(matrix, epsilon, len(long) - 5, column_limits=far_weights)
     assert np.all(long[-1] <= exact[-1] * (1 + 1e-4) + 1e-4 * epsilon)
@@ -44,7 +44,7 @@ def test_closing_early_only_loosens(matrix, far_weights, epsilon):
 
 def test_chains_that_never_settle_give_up():
     cycle = np.array([[0.0, 1.0], [1.0, 0.0]])
-    assert bridge_sides(cycle, 0.1, 10_000, column_limits=np.ones(2), cap=100) is None
+    assert bridge_sides(cycle, 0.1, 10_000, column_limits=np.ones(2), max_iterations=100) is None
     assert len(bridge_sides(cycle, 0.1, 50, column_limits=np.ones(2))) == 51
 
 
@@ -89,7 +89,7 @@ def scan(matrix, n, epsilon, factor):
 
 def package_leakage(matrix, n, epsilon, factor):
     chain = MarkovChain(matrix, observed=True)
-    backward_influences = chain_influences(leakage_bound(chain).reverse, n - 1, epsilon / factor)
+    backward_influences = chain_influences(leakage_bound(chain).backward, n - 1, epsilon / factor)
     forward_influences = chain_influences(matrix, n - 1, epsilon / factor)
     return quilt_leakage(backward_influences, forward_influences, epsilon, n, factor=factor)
 

@@ -22,7 +22,7 @@ def test_two_state_chain_by_hand():
     assert chain.contraction_ == pytest.approx(0.7)
     assert chain.dobrushin_ == pytest.approx(0.7)
     assert chain.diameter_ == pytest.approx(math.log(36))
-    assert leakage_bound(chain).reverse == pytest.approx(P1)
+    assert leakage_bound(chain).backward == pytest.approx(P1)
 
 
 def test_stationary_distribution_of_a_nearly_decomposed_chain():
@@ -41,7 +41,7 @@ def test_periodic_and_directed_chains():
     assert chain.spectral_gap_ == pytest.approx(0.0, abs=1e-12)
     assert chain.contraction_ == pytest.approx(1.0)
     assert math.isinf(chain.diameter_)
-    assert leakage_bound(chain).reverse == pytest.approx(CYCLE.T)
+    assert leakage_bound(chain).backward == pytest.approx(CYCLE.T)
     assert chain.effective_n(500) == pytest.approx(1.0, rel=0.01)  # it never loses its phase
     # The second singular value exceeds the second eigenvalue where a chain is not reversible.
     assert MarkovChain(0.1 / 3 + 0.9 * CYCLE).contraction_ == pytest.approx(0.9)

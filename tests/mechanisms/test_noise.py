@@ -19,7 +19,7 @@ from sklearn_bdp.mechanisms.noise import (
     scaled_exp,
     to_grid,
 )
-from sklearn_bdp.mechanisms.thresholdout import released_value
+from sklearn_bdp.mechanisms.thresholdout import released_values
 from tests.facts import refused
 
 resolutions = st.floats(1e-3, 1.0)
@@ -227,12 +227,12 @@ def test_queries_beyond_a_block_of_noise_are_answered():
 
 @given(resolutions, st.floats(0.0, 1.0))
 def test_released_value_is_within_half_a_cell_of_a_value_in_range(resolution, value):
-    released = released_value(np.array([value]), resolution)[0]
+    released = released_values(np.array([value]), resolution)[0]
     assert abs(released - value) <= resolution / 2 + 1e-12
 
 
 def test_released_value_without_cells_is_clipped_only():
-    np.testing.assert_array_equal(released_value(np.array([-0.1, 0.3, 1.2]), 0.0), [0, 0.3, 1])
+    np.testing.assert_array_equal(released_values(np.array([-0.1, 0.3, 1.2]), 0.0), [0, 0.3, 1])
 
 
 @given(st.floats(0.0, 1.0), st.floats(0.0, 1.0))

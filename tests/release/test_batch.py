@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting.noise_calibration import noise_share
+from sklearn_bdp.accounting.noise_calibration import round_noise_failure
 from sklearn_bdp.accounting.spending import (
     PredictiveCode,
     code_length,
@@ -153,7 +153,7 @@ def test_intervals_are_those_of_the_theory():
 
 def test_noise_shares_of_all_rounds_stay_within_their_part_of_beta():
     calibration = settings()
-    shares = noise_share(calibration.noise_failure, np.arange(100_000))
+    shares = round_noise_failure(calibration.noise_failure, np.arange(100_000))
     assert shares.sum() <= calibration.noise_failure
     margins_below = [calibration.noise_margins(spent)[0] for spent in (0, 1, 10, 100)]
     assert margins_below == sorted(margins_below)

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, diags_array
 from scipy.stats import binom
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.accounting.noise_calibration import noise_share
+from sklearn_bdp.accounting.noise_calibration import round_noise_failure
 from sklearn_bdp.accounting.spending import PredictiveCode
 from sklearn_bdp.correlation import Independent, MarkovChain, MarkovNetwork
 from sklearn_bdp.intervals.concentration import ModelTail, score_tail
@@ -308,4 +308,4 @@ def test_noise_is_charged_for_every_round_with_refinements():
     with holdout.account.read_transaction() as transaction:
         last = transaction.totals
     assert last.n_rounds >= last.n_above
-    assert noise_share(0.5, np.arange(last.n_rounds + 1)).sum() < 0.5
+    assert round_noise_failure(0.5, np.arange(last.n_rounds + 1)).sum() < 0.5
