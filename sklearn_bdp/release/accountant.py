@@ -25,9 +25,28 @@ from sklearn_bdp.utils.process import ANSWERED_TARGETS
 class HoldoutAccountant:
     """Queries, answers and predictive code of one holdout, without any of its records.
 
-    ``target_digests``, ``row_digests``: digests of the targets, and a function that returns those
-    of the rows. ``older_data``: a function that returns the digest of the records in ledgers of
-    version 0.1.
+    Parameters
+    ----------
+    path : Path, LedgerURL, Backend or None
+        Where the ledger is; None: in the memory of this process.
+    header : dict
+        Header of a new ledger. An existing one must agree with it.
+    dependence : CorrelationModel
+        Dependence of the holdout records.
+    seed : int or None
+        Seed of the noise, for tests; None for cryptographic randomness.
+    timeout : float
+        Longest wait for other threads and processes, in seconds.
+    notes : dict
+        Notes that a new ledger starts with.
+    target_digests : set
+        Digests of the targets.
+    row_digests : callable
+        Returns the digests of the rows.
+    both_parts_given : bool
+        Whether one fit was given both the training records and the holdout records.
+    older_data : callable or None, default=None
+        Returns the digest of the records in ledgers of version 0.1.
     """
 
     def __init__(
@@ -50,8 +69,9 @@ class HoldoutAccountant:
         self.training_rows = TrainingRowRegistry(both_parts_given=both_parts_given)
         self._target_digests = target_digests
         self._row_digests = row_digests  # until its first answer
-        self._shown_diagnostics = set()  # messages of warnings that are given once
-        # Last entry learned from, and the predictive code: public, rebuilt from the ledger.
+        self._shown_diagnostics = set()  # names of warnings that were given
+        # Number of the last entry learned from, and the predictive code after it: both are public
+        # and are rebuilt from the ledger.
         self._learned = None
         if path is None and has_other_holdout(target_digests, row_digests):
             SECOND_HOLDOUT.warn()

@@ -13,34 +13,44 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 
 
 @strip_traceback_frames
-def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
+def check_overlap(holdout: Any, training_data: Any, *, explicit: bool = False) -> str:
     """Compare training data with a holdout; return an additional assumption or an empty text.
 
-    ``explicit``: rows beyond those of a drawn split are compared instead of rejected. A repeated
-    comparison is free. A new finding is charged and recorded before it is reported.
+    A repeated comparison is free. A new finding is charged and recorded before it is reported.
+
+    Parameters
+    ----------
+    holdout : ReusableHoldout
+        The holdout.
+    training_data : TrainingData
+        Training records that a model is fitted on.
+    explicit : bool, default=False
+        Whether rows beyond those of a drawn split are compared. If False, they are rejected.
     """
     training_rows = holdout.account.training_rows
-    known_status = training_rows.known_overlap_status(side, explicit=explicit)
+    known_status = training_rows.known_overlap_status(training_data, explicit=explicit)
     if known_status is not None:
         return known_status
     finding = None
     # An exact finding has no finite level of privacy: no check is made under a declared one.
     if not holdout.account.settings.is_private:
-        finding = _recorded_finding(holdout, side)
+        finding = _recorded_finding(holdout, training_data)
     if finding in ("rows", "labels"):
         # Which table contains the records is not reported: the charge covers one word only.
-        raise OVERLAP_FINDINGS[finding].error(remark=side.remark() if finding == "rows" else "")
-    training_rows.add(side)
+        raise OVERLAP_FINDINGS[finding].error(
+            remark=training_data.remark() if finding == "rows" else ""
+        )
+    training_rows.add(training_data)
     if finding is not None:
         OVERLAP_FINDINGS[finding].warn()
     return RELABELED_GROUPS_ASSUMPTION if finding == "groups" else ""
 
 
 @strip_traceback_frames
-def _recorded_finding(holdout, side):
-    """Return the finding on training data, None without one; charge and record a new check.
+def _recorded_finding(holdout, training_data):
+    """Return the recorded or new finding on training data, None without one.
 
-    A closed holdout needs no check.
+    A new check is charged and recorded. A closed holdout needs no check.
     """
     with holdout.account.write_transaction() as ledger_state:
         last = ledger_state.totals
@@ -48,10 +58,11 @@ def _recorded_finding(holdout, side):
             return None
         earlier_checks = ledger_state.checks()
         for check in earlier_checks:
-            if check["of"] == side.digest:
+            if check["of"] == training_data.digest:
                 return check["finding"]
-        rows = not holdout.allow_shared_rows
-        finding = side.finding(holdout.X, holdout.y, holdout.dependence, rows=rows)
+        finding = training_data.finding(
+            holdout.X, holdout.y, holdout.dependence, rows=not holdout.allow_shared_rows
+        )
         length = outcome_code_length(
             n_checks=len(earlier_checks),
             n_complaints=sum(check["finding"] is not None for check in earlier_checks),
@@ -64,6 +75,6 @@ def _recorded_finding(holdout, side):
             released=last.released + length,
             dp_epsilon=None,  # no finite level of privacy is valid from now on
         )
-        checks = {"of": side.digest, "finding": finding}
+        checks = {"of": training_data.digest, "finding": finding}
         ledger_state.append(BatchRecord(totals=totals, checks=checks))
     return finding

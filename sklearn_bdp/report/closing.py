@@ -63,7 +63,7 @@ def close_holdout(
     Parameters
     ----------
     account : HoldoutAccountant
-        Of the holdout.
+        Accountant of the holdout.
     identity : dict
         Identity of the report, in JSON: equal for two calls of the same report.
     compute : callable
@@ -72,7 +72,7 @@ def close_holdout(
     fixed : object, default=None
         Further values fixed before the holdout is read, in JSON.
     check : callable, default=None
-        Takes the last record, and raises if its spending does not allow a report.
+        Takes the totals of the ledger, and raises if they do not allow a report.
 
     Raises
     ------
@@ -85,35 +85,41 @@ def close_holdout(
     with account.write_transaction() as ledger_state:
         check_open(ledger_state)
         last = ledger_state.totals
-        n_earlier = len(ledger_state.notes(SystemNote.CLOSING))
+        n_earlier_attempts = len(ledger_state.notes(SystemNote.CLOSING))
         if check is not None:
             check(last)
-        nats = report_attempt_length(n_earlier=n_earlier, finished=False)
+        nats = report_attempt_length(n_earlier=n_earlier_attempts, finished=False)
         account.note_closing(ledger_state, {"asked": identity, "fixed": fixed, "charge": nats})
-        begun = ledger_state.head
+        head_at_start = ledger_state.head
     try:
         with account.write_transaction() as ledger_state:
-            if ledger_state.head != begun:
+            if ledger_state.head != head_at_start:
                 raise LedgerBusyError(
                     "Another process used the holdout when this report was about to be computed. "
                     "The holdout was not queried."
                 )
-            terms = dataclasses.replace(
-                account.batch_context(ledger_state, is_report=True), last=last, n_attempts=n_earlier
+            context = dataclasses.replace(
+                account.batch_context(ledger_state, is_report=True),
+                last=last,
+                n_attempts=n_earlier_attempts,
             )
-            record, answers = _computed(compute, terms, nats)
-            account.record(ledger_state, record, terms, answers)
+            record, answers = _computed(compute, context, nats)
+            account.record(ledger_state, record, context, answers)
     except LedgerError as error:
         reason = str(error).removesuffix("The holdout was not queried.").rstrip()
         raise type(error)(f"{reason} {_NOT_RECORDED.format(nats=nats)}") from None
     return record
 
 
-def _computed(compute, terms, nats):
-    """Return the computed report, or raise an error that does not depend on holdout records."""
+def _computed(compute, context, nats):
+    """Return the closing record and the answers of a report.
+
+    Errors do not depend on holdout records: the original error is not repeated.
+    ``nats``: charge of an attempt that does not finish, for the message.
+    """
     try:
         with suppress_output():  # warnings, prints and logs of a model or a scorer
-            return compute(terms)
+            return compute(context)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_OPEN.format(nats=nats)) from None
     except BaseException:
