@@ -93,10 +93,15 @@ def warn_if_vacuous(settings, model):
         required_text = (
             f"About {n_required:,} {scheme.unit_name} would give ±{_USEFUL_HALF_WIDTH:g}. "
         )
+    units = scheme.unit_name
+    alternative = ""
+    if units == "groups":
+        units = "groups (patients, users, sites …)"
+        alternative = "For one search, use nested cross-validation over all groups. "
     warnings.warn(
-        f"The holdout of {scheme.n_units} {scheme.unit_name} is too small: a first score near 1/2 "
-        f"is only known to ±{min(first_half_width, 0.5):.2g}. {required_text}A final report is "
-        "narrower: plan_search(half_width=0.1) computes the records that it needs.",
+        f"The holdout of {scheme.n_units} {units} is too small: a first score near 1/2 is only "
+        f"known to ±{min(first_half_width, 0.5):.2g}. {required_text}{alternative}A final report "
+        "is narrower: plan_search(half_width=0.1) computes the records that it needs.",
         UninformativeIntervalWarning,
         stacklevel=caller_level(),
     )
@@ -277,7 +282,7 @@ def estimand_text(scheme, forecast_horizon=1):
     if scheme.calendar.horizon > 1:
         condition = f"one {step} before the outcome"
     if forecast_horizon > 1:
-        condition = "when the forecast was made"
+        condition = f"when the forecast was made, {forecast_horizon} {step}s before the outcome"
     return f"these {scheme.n_units:,} {step}s{GIVEN_PAST} available {condition}"
 
 

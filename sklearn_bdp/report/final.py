@@ -20,7 +20,7 @@ from sklearn_bdp.release.query_batch import QueryDescription, make_query_batch
 from sklearn_bdp.report.closing import close_holdout, closing_record
 from sklearn_bdp.report.final_report import FIELD_NAMES, FinalReport, ReportRow
 from sklearn_bdp.report.in_time import WalkForward, record_error_clips
-from sklearn_bdp.report.measures import PrecomputedPredictions, ScoredRecords
+from sklearn_bdp.report.measures import PrecomputedPredictions, ScoredRecords, is_label
 from sklearn_bdp.report.plan import make_report_plan, with_estimated_moments
 from sklearn_bdp.report.rows import RowEstimator, row_log_alphas
 from sklearn_bdp.utils.hashing import records_digest
@@ -172,8 +172,22 @@ def _exact_report(holdout, plan, context):
         "information_spent": length,
         "rows": rows,
         "units": [estimator.units.n_units, estimator.units.name],
+        "positives": _positives(
+            plan.positive, estimator.records.y, name=getattr(holdout.y, "name", None)
+        ),
     }
     return record, answers, results
+
+
+def _positives(positive, y, *, name):
+    """Return the positive class as text and the number of its records; None without a class.
+
+    ``name``: of the targets, None without one.
+    """
+    if positive is None:
+        return None
+    text = f"class {positive}" if name is None else f"{name} = {positive}"
+    return [text, int(np.count_nonzero(is_label(y, positive)))]
 
 
 def _proven_answers(plan, rows, context, length):
@@ -322,6 +336,8 @@ def load_report(holdout: Any, record: Any) -> FinalReport:
     }
     fields["rows"] = tuple(ReportRow.of(row, target) for row in content["rows"])
     fields["units"] = tuple(content["units"])
+    if fields.get("positives") is not None:
+        fields["positives"] = tuple(fields["positives"])
     fields["assumptions"] = tuple(assumptions)
     return FinalReport(
         **fields,

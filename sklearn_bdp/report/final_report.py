@@ -122,6 +122,8 @@ class FinalReport(RenderedResult):
         How often the recipe was refitted, in words; empty for fitted models.
     joint : bool
         Whether the intervals of a family hold together. If False, each holds by itself.
+    positives : tuple of (str, int) or None
+        The positive class, and the number of its records; None without such a class.
     spending : str
         How the failure probability was spent.
     assumptions : tuple of str
@@ -169,6 +171,7 @@ class FinalReport(RenderedResult):
     assumptions: tuple[str, ...]
     time: str
     joint: bool = True
+    positives: tuple[str, int] | None = None
     #: In time, in the process that made it: returns the dates, and the scores of the first metric
     #: by date for each row about one model.
     _over_time: Any = dataclasses.field(default=None, repr=False, compare=False)
@@ -296,6 +299,10 @@ class FinalReport(RenderedResult):
         columns = {"model": model_names, "metric": metric_names}
         if any(row.subgroup for row in self.rows):
             columns["subgroup"] = [row.subgroup for row in self.rows]
+        targets = list(dict.fromkeys(row.target for row in self.rows))
+        if len(targets) > 1:  # such as one day ahead, and when the forecast was made
+            columns["estimand"] = [f"({targets.index(row.target) + 1})" for row in self.rows]
+            legend += [(f"({number})", target) for number, target in enumerate(targets, 1)]
         columns["score"] = [format_score(row.value) for row in self.rows]
         for family in _FAMILIES:
             intervals = [getattr(row, family) for row in self.rows]

@@ -85,7 +85,11 @@ def test_better_than_a_forecast_without_a_model(horizon):
     if horizon == 7:
         assert relative_half_widths[1] < 4.0
         assert "one day before the outcome" in rows[0].target
-        assert "when the forecast was made" in rows[1].target
+        assert "when the forecast was made, 7 days before the outcome" in rows[1].target
+        methods = report.methods()
+        assert "There are two estimands" in methods
+        assert all(f") on {row.target}" in methods for row in rows)
+        assert "(2): these" in str(report)
     skill = next(row for row in report.rows if "skill" in row.metric)
     naive_loss = np.abs(y[holdout_rows] - y[holdout_rows - 7]).mean()
     model_loss = -report.rows[0].value

@@ -26,6 +26,7 @@ from sklearn.metrics import (
 )
 from sklearn.model_selection import KFold, StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler, scale
+from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.accounting.spending import report_attempt_length
@@ -824,6 +825,43 @@ def test_methods_state_losses_and_names_as_papers_do():
     assert methods.count("U-statistic bound") == 1
     averaged = ReusableHoldout(X, y).final_report(Ranks(), scoring="f1_macro")
     assert "macro-averaged F1 score" in averaged.methods()
+
+
+def test_methods_name_the_method_of_each_metric():
+    X, y = data()
+    report = ReusableHoldout(X, y).final_report(
+        {"new": Ranks(), "old": Ranks()}, scoring=["accuracy", "recall", "roc_auc"], compare="old"
+    )
+    methods = report.methods()
+    assert "(Clopper and Pearson 1934) were used for accuracy and recall." in methods
+    assert "were used for the area under the ROC curve." in methods
+    assert "were used for differences between models in accuracy and recall." in methods
+
+
+def test_methods_count_records_groups_and_subgroups():
+    X, y = data()
+    groups = np.arange(400) // 4
+    died = pd.Series(np.where(y == 1, "yes", "no"), name="death")
+    model = LogisticRegression().fit(X, died)
+    report = ReusableHoldout(X, died, correlation=Groups(groups)).final_report(
+        model, scoring="roc_auc", by={"half": groups % 2}
+    )
+    methods = report.methods()
+    n_groups = pd.Series(y).groupby(groups).max().sum()
+    assert "400 records from 100 groups" in methods
+    assert f"({y.sum()} positive records, {n_groups} groups with a positive record" in methods
+    assert "death = yes" in methods
+    assert report.positives == ("death = yes", y.sum())
+    assert "half=0 (50 groups" in methods
+
+
+def test_methods_do_not_show_seeds_of_models():
+    X, y = data()
+    model = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)
+    report = ReusableHoldout(X, y).final_report(
+        {"DecisionTreeClassifier(max_depth=2, random_state=0)": model}
+    )
+    assert "of DecisionTreeClassifier(max_depth=2) was" in report.methods()
 
 
 def test_average_precision_and_auc_are_scikit_learns():
