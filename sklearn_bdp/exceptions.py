@@ -141,7 +141,7 @@ class ClippedScoreWarning(SklearnBdpWarning):
 
 
 class DefaultMetricWarning(SklearnBdpWarning):
-    """The estimator's own score has no proven bound, and another metric took its place.
+    """The estimator's own score has no interval, and another metric takes its place.
 
     Nothing is wrong. Name the metric in ``scoring`` to choose it yourself.
     """

@@ -13,6 +13,8 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from sklearn_bdp import (
     HoldoutConfig,
@@ -21,6 +23,7 @@ from sklearn_bdp import (
     ReusableHoldoutSearchCV,
     certify,
     plan_holdout,
+    plan_search,
 )
 from sklearn_bdp.correlation import DependencyGraph, Groups, MarkovChain, MarkovNetwork, TimeOrdered
 from sklearn_bdp.exceptions import (
@@ -37,6 +40,7 @@ FRAME = pd.DataFrame(X).add_prefix("x")
 LABELS = pd.Series(Y, index=FRAME.index)
 DAYS = pd.date_range("2026-01-01", periods=200)
 PATH = nx.path_graph(6)
+TEXT_LABELS = np.where(Y == 1, "yes", "no")
 
 
 class NeverFits(LogisticRegression):
@@ -44,6 +48,11 @@ class NeverFits(LogisticRegression):
 
     def fit(self, X, y, sample_weight=None):
         raise AssertionError("fitted")
+
+
+SCALED = make_pipeline(StandardScaler(), NeverFits())
+PIPELINE = make_pipeline(StandardScaler(), LogisticRegression())
+PIPELINE_GRID = {"logisticregression__C": [0.1, 1.0]}
 
 
 def search(X=X, y=Y, *, estimator=None, grid=None, fit=None, **options):
@@ -88,6 +97,20 @@ def another_beta(folder):
     return ReusableHoldout(X, Y, ledger=folder / "a.sqlite", confidence_level=0.9)
 
 
+def fewer_records(folder):
+    ReusableHoldout(X, Y, ledger=folder / "a.sqlite")
+    return ReusableHoldout(X[:150], Y[:150], ledger=folder / "a.sqlite")
+
+
+def another_split(folder):
+    for seed in (0, 1):
+        search(
+            estimator=LogisticRegression(),
+            holdout=HoldoutConfig(ledger=folder / "a.sqlite"),
+            random_state=seed,
+        )
+
+
 def no_ledger(folder):
     (folder / "notes.txt").write_text("nothing")
     return ReusableHoldout(X, Y, ledger=folder / "notes.txt")
@@ -101,7 +124,7 @@ MISTAKES = {
     ),
     "k-fold as the holdout": (
         lambda: search(holdout=KFold(4)),
-        "Use ShuffleSplit(n_splits=1) or a fraction; k-fold splitters belong in cv.",
+        "Use ShuffleSplit(n_splits=1) or a fraction. Splitters with several folds belong in cv.",
     ),
     "a ledger as the holdout": (
         lambda: search(holdout="holdout.sqlite"),
@@ -127,6 +150,40 @@ MISTAKES = {
         lambda: search(y=np.where(np.arange(200) == 3, np.nan, Y)),
         "y must hold a target for each record, got 1 missing.",
     ),
+    "records and targets in each other's place": (
+        lambda: search(Y, X),
+        "they seem to be swapped. Pass fit(X, y)",
+    ),
+    "a missing value in a column": (
+        lambda: search(FRAME.mask(FRAME > 3.0)),
+        "Impute NaN in the pipeline, as in make_pipeline(SimpleImputer(), NeverFits()), or use "
+        "HistGradientBoostingClassifier.",
+    ),
+    "an infinite value in a column": (
+        lambda: search(FRAME.replace(FRAME.iloc[0, 2], np.inf)),
+        "Input X contains infinity in the column 'x2', which NeverFits does not accept.",
+    ),
+    "a missing value in a pipeline": (
+        lambda: search(FRAME.mask(FRAME > 1.5), estimator=PIPELINE, grid=PIPELINE_GRID),
+        "Impute NaN in the pipeline, as in make_pipeline(SimpleImputer(), LogisticRegression())",
+    ),
+    "a missing value in the validation set": (
+        lambda: search(FRAME[50:], Y[50:], fit={"X_val": FRAME[:50] * np.nan, "y_val": Y[:50]}),
+        "Input X_val contains NaN in the columns 'x0', 'x1', 'x2', 'x3', 'x4', ...,",
+    ),
+    "text in a column": (
+        lambda: search(FRAME.assign(sex="f"), estimator=LogisticRegression()),
+        "X has text in the columns ['sex']: encode it in the pipeline",
+    ),
+    "one class": (
+        lambda: search(y=np.zeros(200, dtype=int), estimator=LogisticRegression()),
+        "All 150 training targets are 0: check y, or bring records of another class.",
+    ),
+    "a value that no fit takes": (
+        lambda: search(estimator=LogisticRegression(), grid={"C": [-1.0, -2.0]}),
+        "All the 10 fits failed (candidates: 2, folds of the training set: 5). The first error: "
+        "InvalidParameterError: The 'C' parameter of LogisticRegression must be",
+    ),
     "a metric of final reports": (
         lambda: search(scoring="calibration_slope"),
         "is a metric of final reports: final_report(scoring='calibration_slope').",
@@ -134,6 +191,71 @@ MISTAKES = {
     "a function of targets and predictions": (
         lambda: search(scoring=accuracy_score),
         "or scoring=make_scorer(accuracy_score)",
+    ),
+    "another notation of a metric": (
+        lambda: search(scoring="RMSE"),
+        "Did you mean 'neg_root_mean_squared_error'?",
+    ),
+    "a metric under its common name": (
+        lambda: plan_search(0.05, scoring="sensitivity"),
+        "Did you mean 'recall'?",
+    ),
+    "text labels for a metric of one class": (
+        lambda: search(y=TEXT_LABELS, scoring="f1"),
+        "Name the class to count: scoring=make_scorer(f1_score, pos_label='yes').",
+    ),
+    "text labels for a second metric": (
+        lambda: search(y=TEXT_LABELS, scoring=["accuracy", "f1"], refit="accuracy"),
+        "scoring='f1' counts the class pos_label=1, and y has the labels 'no', 'yes'.",
+    ),
+    "text labels for recall": (
+        lambda: search(y=TEXT_LABELS, scoring="recall"),
+        "Set scoring=get_metric('recall', pos_label='yes').",
+    ),
+    "digits as text for a metric of one class": (
+        lambda: search(y=Y.astype(str), scoring="average_precision"),
+        "or pass y as numbers: y.astype(int).",
+    ),
+    "three classes for a metric of two": (
+        lambda: search(y=np.arange(200) % 3, scoring="f1"),
+        "Set scoring='f1_macro', the mean over classes.",
+    ),
+    "three classes for an area": (
+        lambda: search(y=np.arange(200) % 3, scoring="roc_auc"),
+        "Set scoring='roc_auc_ovr'.",
+    ),
+    "several metrics and no choice": (
+        lambda: search(scoring=["accuracy", "roc_auc"]),
+        "chooses candidates: refit='accuracy' or refit='roc_auc'.",
+    ),
+    "an unknown choice": (lambda: search(refit="best"), "Set refit=True to keep the best"),
+    "values without a name": (
+        lambda: search(grid=[0.1, 1.0]),
+        "param_grid must be a dict of parameter names and lists of values",
+    ),
+    "a parameter without its step": (
+        lambda: search(estimator=SCALED, grid={"C": [1.0]}),
+        "Did you mean 'neverfits__C'?",
+    ),
+    "a parameter of another step": (
+        lambda: search(estimator=SCALED, grid={"svc__gamma": [1.0]}),
+        "Steps: standardscaler, neverfits.",
+    ),
+    "a parameter of another model": (
+        lambda: search(grid={"n_estimators": [10]}),
+        "param_grid has the name 'n_estimators', which is not a parameter of NeverFits.",
+    ),
+    "an argument of random search": (
+        lambda: search(param_distributions={"C": [1.0]}),
+        "Pass it as param_grid, and set n_iter=20 to sample 20 candidates.",
+    ),
+    "an argument of the configuration": (
+        lambda: search(ledger="a.sqlite"),
+        "pass holdout=HoldoutConfig(...).",
+    ),
+    "a failure probability by its usual name": (
+        lambda: HoldoutConfig(alpha=0.05),
+        "Set confidence_level=0.95 for a failure probability of 0.05.",
     ),
     "the beginning of a metric": (lambda: search(scoring="acc"), "Did you mean 'accuracy'?"),
     "a metric misspelled": (lambda: search(scoring="acuracy"), "Did you mean 'accuracy'?"),
@@ -271,17 +393,17 @@ MISTAKES = {
     ),
     "half a validation set": (
         lambda: search(fit={"X_val": X[:20]}),
-        "X_val was given without y_val; give both or neither.",
+        "X_val was passed without y_val. Pass both or neither.",
     ),
     "a validation set of fewer columns": (
         lambda: search(X[20:], Y[20:], fit={"X_val": X[:20, :5], "y_val": Y[:20]}),
-        "The holdout must have the form of X and y, got 5 and not 6 columns.",
+        "X_val must have the form of X, got 5 columns instead of 6. Pass the same columns in both.",
     ),
     "columns in another order": (
         lambda: search(
             FRAME[20:], Y[20:], fit={"X_val": FRAME[:20].iloc[:, ::-1], "y_val": Y[:20]}
         ),
-        "got columns in another order. Pass X[holdout.X.columns].",
+        "X_val must have the form of X, got its columns in another order. Pass X_val[X.columns].",
     ),
     "training rows as the validation set": (
         lambda: search(fit={"X_val": X[:100], "y_val": Y[:100]}),
@@ -314,6 +436,14 @@ MISTAKES = {
     "another failure probability than in the ledger": (
         another_beta,
         "belongs to another holdout: confidence_level=0.9 here, 0.95 in the ledger.",
+    ),
+    "fewer records than in the ledger": (
+        fewer_records,
+        "belongs to another holdout: other data (150 holdout records here, 200 in the ledger).",
+    ),
+    "another split than in the ledger": (
+        another_split,
+        "(the same y, with other values in X, another test_size or another random_state).",
     ),
     "a file of something else": (
         no_ledger,
@@ -506,6 +636,7 @@ MISTAKES |= WRONG_ORDERS | WRONG_KINDS
 
 # few groups are quick
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
+@pytest.mark.filterwarnings("ignore:Scoring failed:UserWarning")
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_message_of_a_mistake_names_the_fix_before_any_fit(mistake, tmp_path):
     call, sentence = MISTAKES[mistake]
@@ -546,9 +677,24 @@ def test_columns_without_finite_numbers_are_named(frame):
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_the_warning_of_a_default_metric_states_its_clip():
     options = {"grid": {"alpha": [1.0]}, "random_state": 0, "correlation": "time"}
-    with pytest.warns(DefaultMetricWarning, match="errors are clipped at"):
+    with pytest.warns(DefaultMetricWarning, match="Each error counts at most a limit"):
         fitted = search(y=3.0 * X[:, 0], estimator=Ridge(), **options)
     assert "clipped at" in str(fitted.certificate_)
+
+
+def test_few_groups_get_one_warning_with_one_set_of_numbers():
+    with pytest.warns(UninformativeIntervalWarning) as caught:
+        search(
+            estimator=LogisticRegression(),
+            correlation="groups",
+            random_state=0,
+            fit={"groups": np.arange(200) // 4},
+        )
+    (warning,) = caught
+    assert "The holdout of 12 groups (patients, users, sites …) is too small" in str(
+        warning.message
+    )
+    assert "For one search, use nested cross-validation over all groups." in str(warning.message)
 
 
 def test_the_warning_of_a_vacuous_guarantee_states_the_required_records():

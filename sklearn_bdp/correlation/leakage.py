@@ -753,7 +753,7 @@ class ChainLeakageBound(LeakageBound):
         if not applies:
             raise ValueError(
                 "method='spectral' needs an aperiodic and reversible chain, and without "
-                "observed=True positive transition probabilities; method='tight' applies (B5)."
+                "observed=True positive transition probabilities. Set method='tight' (B5)."
             )
         min_n = spectral_smallest_n(chain.spectral_gap_, float(chain.stationary_.min()))
         if not n >= min_n:

@@ -298,7 +298,7 @@ def _check_influences(matrix, influence):
     """Raise ValueError if an influence is infinite, or if the entries look like distances."""
     if np.isinf(matrix.data).any():
         raise ValueError(
-            "influence must be finite on every edge; MarkovNetwork(graph) needs no strength."
+            "influence must be finite on every edge. MarkovNetwork(graph) needs no strength."
         )
     if matrix.nnz and _are_distances(matrix):
         raise ValueError(

@@ -74,8 +74,9 @@ TOO_FEW_GROUPS = Diagnostic(
     "arguments",
     "The holdout has {count} groups (patients, users, sites …), worth {worth:.0f} of equal size. "
     "They give a mean score near 0.8 in [0, 1] to about ±{half_width_final:.2g} if you only report "
-    "one model, and ±{half_width:.2g} for the best of 20. Nested cross-validation over all groups "
-    "gives one narrower number, and no second one. Bring more groups, or set holdout=0.5.",
+    "one model, and ±{half_width:.2g} for the best of 20. For one search, use nested "
+    "cross-validation over all groups, which gives a narrower interval. For many, bring more "
+    "groups.",
     exceptions.UninformativeIntervalWarning,
 )
 CV_SPLITS_GROUPS = Diagnostic(
@@ -318,12 +319,15 @@ def _in_row_order(scored, row_order, groups, scores_and_folds):
 
 
 def warn_too_few_groups(holdout):
-    """Warn once, before any fit, that few groups give wide intervals, and name an alternative."""
+    """Warn once, before any fit, that few groups give wide intervals, and name an alternative.
+
+    A holdout that is too small had a warning with its own numbers when it was opened.
+    """
     model = holdout.dependence
     account = holdout.account
     scheme = model.sampling_scheme(holdout.n)
     if isinstance(model, Groups) and not (
-        scheme.has_independent_records or account.has_shown(TOO_FEW_GROUPS)
+        scheme.has_independent_records or holdout.is_small or account.has_shown(TOO_FEW_GROUPS)
     ):
         effective_n = model.effective_n(holdout.n)
         if effective_n < FEW_GROUPS:

@@ -20,7 +20,7 @@ ADDED_COLUMNS_FIX = (
 DIFFERENT_SCHEMA = Diagnostic(
     "other form",
     "arguments",
-    "The holdout must have the form of X and y, got {found}. {fix}. The holdout was not queried.",
+    "{table} must have the form of {reference}, got {found}. {fix}. The holdout was not queried.",
     ValueError,
 )
 
@@ -49,44 +49,68 @@ def check_same_schema(estimator, division):
         return  # both are of one table
     X = division.X
     X_holdout = division.X_holdout
+    is_validation_set = division.config is not None  # otherwise an open holdout was passed
+    table = "X_val" if is_validation_set else "The holdout"
     columns = list(getattr(X, "columns", []))
     holdout_columns = list(getattr(X_holdout, "columns", []))
     if columns and holdout_columns and columns != holdout_columns:
-        raise _columns_error(columns, holdout_columns)
+        raise _columns_error(columns, holdout_columns, table)
     width = _shape(X)[1:]
     holdout_width = _shape(X_holdout)[1:]
     pairwise = get_tags(estimator).input_tags.pairwise
     if len(width) == len(holdout_width) and width != holdout_width and not pairwise:
         raise DIFFERENT_SCHEMA.error(
-            found=f"{holdout_width[0]} and not {width[0]} columns", fix=ADDED_COLUMNS_FIX
+            table=table,
+            reference="X",
+            found=f"{holdout_width[0]} columns instead of {width[0]}",
+            fix="Pass the same columns in both" if is_validation_set else ADDED_COLUMNS_FIX,
         )
     if ("number", "text") in zip(column_kinds(X), column_kinds(X_holdout), strict=False):
         raise DIFFERENT_SCHEMA.error(
-            found="text in place of numbers", fix="Pass records of one type"
+            table=table,
+            reference="X",
+            found="text in place of numbers",
+            fix="Pass records of one type",
         )
     if division.y is not None:
-        _check_same_targets(np.asarray(division.y), np.asarray(division.y_holdout))
+        table = "y_val" if is_validation_set else "The targets of the holdout"
+        _check_same_targets(np.asarray(division.y), np.asarray(division.y_holdout), table)
 
 
-def _columns_error(columns, holdout_columns):
-    """Return the error of a holdout with other columns, or with the same in another order."""
+def _columns_error(columns, holdout_columns, table):
+    """Return the error of a table with other columns, or with the same in another order."""
     missing = [name for name in columns if name not in holdout_columns][:5]
-    if missing:
-        return DIFFERENT_SCHEMA.error(found=f"no columns {missing}", fix=ADDED_COLUMNS_FIX)
     extra = [name for name in holdout_columns if name not in columns][:5]
-    if extra:
-        return DIFFERENT_SCHEMA.error(found=f"columns {extra} besides", fix=SELECTED_COLUMNS_FIX)
-    return DIFFERENT_SCHEMA.error(found="columns in another order", fix="Pass X[holdout.X.columns]")
+    problem = "its columns in another order"
+    if missing:
+        problem = f"no columns {missing}"
+    elif extra:
+        problem = f"columns {extra} besides"
+    if table == "X_val":
+        fix = "Pass the same columns in both" if missing else "Pass X_val[X.columns]"
+    elif missing:
+        fix = ADDED_COLUMNS_FIX
+    else:
+        fix = SELECTED_COLUMNS_FIX if extra else "Pass X[holdout.X.columns]"
+    return DIFFERENT_SCHEMA.error(table=table, reference="X", found=problem, fix=fix)
 
 
-def _check_same_targets(y, y_holdout):
+def _check_same_targets(y, y_holdout, table):
     """Raise if holdout targets have another number of outputs, or are text for numbers."""
     if y.size * len(y_holdout) != y_holdout.size * len(y):
         raise DIFFERENT_SCHEMA.error(
-            found="another number of outputs", fix="Pass targets of one form"
+            table=table,
+            reference="y",
+            found="another number of outputs",
+            fix="Pass targets of one form",
         )
     if {*column_kinds(y), *column_kinds(y_holdout)} == {"number", "text"}:
-        raise DIFFERENT_SCHEMA.error(found="labels of another type", fix="Code both sides alike")
+        raise DIFFERENT_SCHEMA.error(
+            table=table,
+            reference="y",
+            found="labels of another type (text or numbers)",
+            fix="Code both in the same way",
+        )
 
 
 def column_kinds(X):

@@ -35,6 +35,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp.accounting.noise_calibration import RELAXED_FRACTION
 from sklearn_bdp.diagnostics.scores import BatchDependenceCheck
+from sklearn_bdp.evaluation.failed_fits import report_failed_fits
 from sklearn_bdp.exceptions import BudgetExhaustedError, ScoreContractError
 from sklearn_bdp.metrics.approximate import ApproximateMetric
 from sklearn_bdp.metrics.error_clips import has_undeclared_range
@@ -52,7 +53,6 @@ from sklearn_bdp.utils.sklearn_compat import (
     NullCallbackContext,
     check_method_params,
     num_samples,
-    report_failures,
     safe_indexing,
 )
 from sklearn_bdp.utils.validation import strip_traceback_frames
@@ -881,7 +881,14 @@ class Verifier:
         # Constant predictions do not fail. They do not count, so an error is raised if all other
         # candidates failed.
         errors = [query.fit_result.error or None for query in queries if query.columns != ()]
-        report_failures([{"fit_error": error} for error in errors], self.setup.error_score)
+        report_failed_fits(
+            errors,
+            self.setup.error_score,
+            estimator=self.setup.estimator,
+            X=self.setup.X,
+            y=self.setup.y,
+            fits_text="the whole training set",
+        )
         self._answer_all(queries, secondary or (), n_train)
         for query in queries:
             query.fit_result = replace(query.fit_result, evaluation=None, secondary={})

@@ -10,6 +10,7 @@ from sklearn.utils import get_tags
 from sklearn_bdp.correlation.components import check_one_kind_of_labels
 from sklearn_bdp.correlation.dates import date_numbers
 from sklearn_bdp.diagnostics.tables import check_row_alignment
+from sklearn_bdp.evaluation.failed_fits import missing_values_text
 from sklearn_bdp.utils.sklearn_compat import num_samples
 from sklearn_bdp.utils.validation import as_frame, check_supported_values
 
@@ -70,29 +71,51 @@ class FitData:
         return replace(self, groups=groups, groups_val=groups_val)
 
 
-def check_records(estimator, X, y):
+def check_records(estimator, X, y, table="X"):
     """Raise ValueError if the estimator does not support a value in the records or targets.
+
+    ``table``: name of the records in messages.
 
     ``fit`` of the estimator sees the training set only. Without this check, an unsupported missing
     value in the holdout would be scored as a wrong prediction.
     """
+    _check_order(X, y)
     if np.iscomplexobj(X) or (y is not None and np.iscomplexobj(y)):
         raise ValueError("Complex data not supported: X and y must be real.")
-    check_supported_values("X", X)
-    check_supported_values("y", y)
+    check_supported_values(table, X)
+    check_supported_values(table.replace("X", "y"), y)
     is_table = isinstance(X, np.ndarray) or hasattr(X, "iloc")
     tags = get_tags(estimator).input_tags
     if not is_table or tags.allow_nan or _has_nested_estimator(estimator):
         return  # which values a pipeline supports is unknown before its fit
     allows_text = tags.string or tags.categorical or hasattr(X, "iloc")
-    check_values(
-        X,
-        dtype=None if allows_text else "numeric",
-        ensure_2d=False,
-        allow_nd=True,
-        estimator=estimator,
-        input_name="X",
-    )
+    try:
+        check_values(
+            X,
+            dtype=None if allows_text else "numeric",
+            ensure_2d=False,
+            allow_nd=True,
+            estimator=estimator,
+            input_name=table,
+        )
+    except ValueError as error:
+        missing_text = missing_values_text(X, estimator, table)
+        if not missing_text:
+            raise
+        raise ValueError(f"Input {missing_text}The holdout was not queried.") from error
+
+
+def _check_order(X, y):
+    """Raise if records and targets were passed in each other's place."""
+    shape = getattr(X, "shape", ())
+    targets_shape = getattr(y, "shape", ())
+    dtype = getattr(X, "dtype", None)
+    is_column = len(shape) == 1 and getattr(dtype, "kind", "O") in "biuf"
+    if is_column and len(targets_shape) == 2 and targets_shape[1] > 1:
+        raise ValueError(
+            f"X has one column of numbers, and y has {targets_shape[1]} columns: they seem to be "
+            "swapped. Pass fit(X, y), with one record per row of X. The holdout was not queried."
+        )
 
 
 def _has_nested_estimator(estimator):

@@ -28,6 +28,7 @@ from sklearn_bdp.evaluation.candidates import (
     cross_validate_candidate,
     run_jobs,
 )
+from sklearn_bdp.evaluation.failed_fits import report_failed_fits
 from sklearn_bdp.evaluation.inner_folds import check_folds
 from sklearn_bdp.evaluation.scoring import ScorerRecord
 from sklearn_bdp.exceptions import ScoreContractError
@@ -43,12 +44,7 @@ from sklearn_bdp.release.context import CVData
 from sklearn_bdp.report.in_time import clip_errors_in_time
 from sklearn_bdp.report.plan import out_of_fold_errors
 from sklearn_bdp.utils.hashing import object_digest, pickle_digest
-from sklearn_bdp.utils.sklearn_compat import (
-    fit_and_score,
-    insert_error_scores,
-    num_samples,
-    report_failures,
-)
+from sklearn_bdp.utils.sklearn_compat import fit_and_score, insert_error_scores, num_samples
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
 #: Note for the certificate if nodes have no weights in the cross-validated score.
@@ -493,7 +489,15 @@ class CrossValidation:
             for index, candidate in enumerate(candidates)
         ]
         sklearn_results = self._fit(tasks, splits, callback_ctx)
-        report_failures(sklearn_results, search.error_score)
+        report_failed_fits(
+            [result["fit_error"] for result in sklearn_results],
+            search.error_score,
+            estimator=search.estimator,
+            X=self.holdout_split.X,
+            y=self.holdout_split.y,
+            fits_text=f"candidates: {len(candidates)}, folds of the training set: {len(splits)}",
+            n_folds=len(splits),
+        )
         if callable(search.scoring):
             insert_error_scores(sklearn_results, search.error_score)
         if search._eliminates:

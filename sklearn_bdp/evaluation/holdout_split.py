@@ -107,7 +107,7 @@ class HoldoutSplit:
         """
         X, y = indexable(fit_data.X, fit_data.y)
         if fit_data.y_val is not None:
-            raise ValueError("y_val was given without X_val; give both or neither.")
+            raise ValueError("y_val was passed without X_val. Pass both or neither.")
         n = num_samples(X)
         if n < 2:
             raise ValueError(
@@ -282,7 +282,7 @@ class HoldoutSplit:
 def _check_validation_set(y, y_val, n_validation):
     """Raise ValueError if a validation set has no records, or no targets beside those of X."""
     if y_val is None and y is not None:
-        raise ValueError("X_val was given without y_val; give both or neither.")
+        raise ValueError("X_val was passed without y_val. Pass both or neither.")
     if n_validation == 0:
         raise ValueError("X_val must hold at least one record, got 0.")
 
@@ -454,8 +454,8 @@ def _random_split(model, n, test_size, random_state):
     """Return positions of training and holdout records, as a correlation model splits them."""
     if not n * test_size >= 1:
         raise ValueError(
-            f"holdout={test_size!r} leaves no records for the holdout with n_samples={n}; it "
-            f"must be at least 1/{n}."
+            f"holdout={test_size!r} leaves no records for the holdout with n_samples={n}. It must "
+            f"be at least 1/{n}."
         )
     split = model.split(n, test_size, random_state=random_state)
     return split.train, split.holdout
@@ -566,7 +566,7 @@ def _only_split(splitter, X, y, groups):
         raise ValueError(
             "holdout must be a splitter with exactly one split (each record is held out or it is "
             f"not), got {n_splits} splits from holdout={splitter!r}. Use "
-            "ShuffleSplit(n_splits=1) or a fraction; k-fold splitters belong in cv."
+            "ShuffleSplit(n_splits=1) or a fraction. Splitters with several folds belong in cv."
         )
     ((train, test),) = splitter.split(X, y, groups)
     train = np.asarray(train)

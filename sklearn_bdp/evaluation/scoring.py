@@ -29,6 +29,7 @@ from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.metrics import PerRecordScore
 from sklearn_bdp.metrics.approximate import ApproximateMetric
 from sklearn_bdp.metrics.error_clips import CLIP_NOTE, has_undeclared_range
+from sklearn_bdp.metrics.label_checks import check_counted_class
 from sklearn_bdp.metrics.scorers import scorer_metric
 from sklearn_bdp.release.certificate import HoldoutCertificate, SelectedScore
 from sklearn_bdp.release.guarantee import (
@@ -232,8 +233,9 @@ class SearchMetrics:
             self.metric = _metric_named_by_refit(search, holdout_split)
         elif refit_is_name and refit != scoring:
             raise ValueError(
-                f"refit must be a bool, a callable or one of {list(SELECTION_RULES)} with a single "
-                f"metric, got refit={refit!r}."
+                f"refit must be True, False, a callable or one of {list(SELECTION_RULES)} with a "
+                f"single metric, got refit={refit!r}. Set refit=True to keep the best verified "
+                "model. The holdout was not queried."
             )
         else:
             self.name = "score"
@@ -246,9 +248,12 @@ class SearchMetrics:
         for name, scoring in self.scoring_by_name.items():
             if name == self.name:
                 continue
-            with warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError):
-                warnings.simplefilter("ignore")
-                self.secondary[name] = _make_metric(self.search, scoring, holdout_split)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    self.secondary[name] = _make_metric(self.search, scoring, holdout_split)
+            except (TypeError, ValueError):  # it is scored on the training set only
+                check_counted_class(scoring, holdout_split.y)
 
     def _make_scorers(self):
         """Return ``scorers``; raise ValueError if a name is unknown to scikit-learn, too."""
@@ -287,12 +292,18 @@ def _check_metric_names(scoring, refit, refit_is_name):
     names = sorted(scoring) if isinstance(scoring, set) else list(scoring)
     if refit is True or (refit_is_name and refit not in names) or not names:
         raise ValueError(
-            "For multi-metric scoring, the parameter refit must be set to a scorer key or "
-            f"a callable to refit: the key names the metric to verify (one of {names}); "
-            f"with a callable, a rule of {list(SELECTION_RULES)} or False it is the first, got "
-            f"refit={refit!r}."
+            "For multi-metric scoring, the parameter refit must be set to a scorer key or a "
+            f"callable to refit, got refit={refit!r}. Set it to the metric that chooses candidates"
+            f"{_refit_example(names)}. With refit=False, a callable or a rule "
+            f"({', '.join(map(repr, SELECTION_RULES))}), the first metric is ranked. The holdout "
+            "was not queried."
         )
     return names
+
+
+def _refit_example(names):
+    """Return the metrics that ``refit`` may name, as code."""
+    return ": " + " or ".join(f"refit={name!r}" for name in names) if names else ""
 
 
 def _metric_named_by_refit(search, holdout_split):
@@ -372,8 +383,8 @@ def _score_without_targets(search, scoring):
     """Return a PerRecordScore that calls its function with ``y=None``; other scores raise."""
     if not isinstance(scoring, PerRecordScore):
         raise ValueError(
-            f"{type(search).__name__} requires y to be passed, but the target y is None; only "
-            f"a PerRecordScore can do without, got scoring={scoring!r}."
+            f"{type(search).__name__} requires y to be passed, but the target y is None. "
+            f"Pass fit(X, y). Only a PerRecordScore can do without, got scoring={scoring!r}."
         )
     name = scoring.name or getattr(scoring.function, "__name__", None)
     function = WithoutTargets(scoring.function)

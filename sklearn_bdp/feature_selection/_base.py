@@ -209,8 +209,9 @@ def check_finite(X, *, allow_nan):
         invalid_names = names[columns[is_invalid.any(axis=0)]].tolist()[:5]
         raise ValueError(
             f"Input X contains {invalid_values} in the columns {invalid_names}, which the "
-            "estimator does not take. Replace infinity; an imputer that begins a pipeline takes "
-            "NaN."
+            "estimator does not take. Impute NaN in the pipeline, as in "
+            "make_pipeline(SimpleImputer(), model), and replace infinity. The holdout was not "
+            "queried."
         )
 
 

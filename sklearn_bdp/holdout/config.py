@@ -17,6 +17,7 @@ from sklearn_bdp.exceptions import LedgerUnavailableError
 from sklearn_bdp.ledger.backend import Backend
 from sklearn_bdp.ledger.postgresql import LedgerURL, is_url
 from sklearn_bdp.release.calibration import FINEST_RESOLUTION
+from sklearn_bdp.utils.argument_hints import with_argument_hints
 from sklearn_bdp.utils.validation import (
     check_boolean,
     check_fraction,
@@ -104,6 +105,15 @@ class ExpertSettings:
         }
 
 
+@with_argument_hints(
+    {
+        "alpha": "Set confidence_level=0.95 for a failure probability of 0.05.",
+        "beta": "Set confidence_level=0.95 for a failure probability of 0.05.",
+        "holdout": "Set test_size=0.25, the fraction that is held out.",
+        "correlation": "It is an argument of the search: ReusableHoldoutSearchCV(correlation=...).",
+        "random_state": "It is an argument of the search: ReusableHoldoutSearchCV(random_state=0).",
+    }
+)
 @dataclasses.dataclass(frozen=True, repr=False)
 class HoldoutConfig:
     """Settings of a new holdout, for the ``holdout`` parameter of searches and selectors.

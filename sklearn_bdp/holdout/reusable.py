@@ -1227,8 +1227,8 @@ class ReusableHoldout:
 
     def __getstate__(self):
         raise TypeError(
-            "a ReusableHoldout can be written by pickle and joblib, which find its account again; "
-            "any other copy of its state would duplicate the budget. To give a fitted search away, "
+            "a ReusableHoldout can be written by pickle and joblib, which find its account again. "
+            "Any other copy of its state would duplicate the budget. To give a fitted search away, "
             "write search.without_holdout()."
         )
 

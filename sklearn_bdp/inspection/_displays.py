@@ -186,8 +186,8 @@ class HoldoutSearchDisplay(Display):
         results = getattr(search, "cv_results_", None)
         if results is None or "holdout_score" not in results:
             raise ValueError(
-                "search must be fitted and have verified scores (cv_results_['holdout_score']); "
-                "with holdout=None there are none."
+                "search must be fitted and have verified scores (cv_results_['holdout_score']). "
+                "With holdout=None there are none."
             )
         cv_scores = results.get("cv_score", results.get("mean_test_score"))
         cv_scores = np.asarray(cv_scores, dtype=float)

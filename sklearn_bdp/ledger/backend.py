@@ -253,7 +253,7 @@ class MemoryBackend(Backend):
         """Raise in other processes: a copy would answer from a duplicate budget."""
         if os.getpid() != self.owner_pid:
             raise ProcessBoundaryError(
-                "this holdout keeps its records in the memory of another process; here it would "
+                "This holdout keeps its records in the memory of another process. Here it would "
                 "answer from a duplicate budget. Give it a file that all processes share: "
                 "ReusableHoldout(..., ledger='holdout.sqlite')."
             )

@@ -47,6 +47,7 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 
 KEY_VARIABLE = "SKLEARN_BDP_LEDGER_KEY"
 _SHORTEST_KEY = 16
+_OTHER_CORRELATION = "another correlation, {!s:.80} in the ledger"
 _LOGGER = logging.getLogger("sklearn_bdp")  # events, never a value
 _LOGGER.addHandler(logging.NullHandler())
 
@@ -142,20 +143,24 @@ class Ledger:
         self._state: Any = None  # LedgerState that this process has verified, or None
         #: JSON text of the latest secret state (noise of the threshold in use); never shown.
         self.secret_text: str | None = None
+        #: Contents of the notes of this package that the holdout passed, by name.
+        self._system_notes = {
+            name.value: note_content
+            for name, note_content in (notes or {}).items()
+            if isinstance(name, SystemNote)
+        }
         self._is_marking = False  # whether the note of a move is being written
         self._is_withheld = False  # whether this user may not read the secret state
         self._lock, self._owner_pid = threading.Lock(), os.getpid()
         if create and header is not None:
-            system_notes = {}
-            user_notes = {}
-            for name, note_content in (notes or {}).items():
-                if isinstance(name, SystemNote):
-                    system_notes[name.value] = note_content
-                else:
-                    user_notes[name] = note_content
+            user_notes = {
+                name: note_content
+                for name, note_content in (notes or {}).items()
+                if not isinstance(name, SystemNote)
+            }
             ledger_fields = {
                 "chain": self._chain.kind,
-                "facts": system_notes,
+                "facts": self._system_notes,
                 "format": FORMAT,
                 "notes": user_notes,
             }
@@ -299,7 +304,7 @@ class Ledger:
             contents = self.backend.read(0 if ledger_state is None else ledger_state.head[0], PAGE)
             if contents is None:
                 raise LedgerUnavailableError(
-                    f"ledger {self.backend} was not found; it is not created anew, because that "
+                    f"ledger {self.backend} was not found. It is not created anew, because that "
                     "would reset the budget."
                 )
             if ledger_state is None:
@@ -468,15 +473,12 @@ class Ledger:
         Data are named only. Parameters are described with both values.
         """
         if not self._has_same_data(expected_header, header):
-            return ["other data, order, test_size, random_state or correlation"]
+            return [f"other data ({self._data_difference(expected_header, header)})"]
         differences = []
-        expected_columns = expected_header.get("columns")
-        columns = header.get("columns")
-        has_columns = expected_columns is not None and columns is not None
-        if has_columns and expected_columns != columns:
+        if _has_other_columns(expected_header, header):
             differences.append("other names of columns")
         if expected_header["correlation"] != header.get("correlation"):
-            differences.append("another correlation")
+            differences.append(_OTHER_CORRELATION.format(header.get("described")))
         ledger_parameters = header.get("parameters")
         if not isinstance(ledger_parameters, dict):
             ledger_parameters = {}
@@ -488,12 +490,47 @@ class Ledger:
                 differences.append(_describe_difference(name, expected_value, ledger_value))
         return differences
 
+    def _data_difference(self, expected_header, header):
+        """Return how the records differ from those in the ledger, as far as its header shows.
+
+        It has no digests of single columns: they would depend on holdout records.
+        """
+        n = _n_holdout_records(expected_header)
+        n_in_ledger = _n_holdout_records(header)
+        if None not in (n, n_in_ledger) and n != n_in_ledger:
+            return f"{n} holdout records here, {n_in_ledger} in the ledger"
+        if _has_other_columns(expected_header, header):
+            return "other names of columns"
+        if expected_header["correlation"] != header.get("correlation"):
+            return _OTHER_CORRELATION.format(header.get("described"))
+        targets_fact = SystemNote.TARGETS.value
+        targets = self._system_notes.get(targets_fact)
+        targets_in_ledger = (header.get("facts") or {}).get(targets_fact)
+        if None in (targets, targets_in_ledger):
+            return "as many records, with other values or in another order, in X or y"
+        if targets != targets_in_ledger:
+            return "other values or another order of y"
+        return "the same y, with other values in X, another test_size or another random_state"
+
     def _has_same_data(self, expected_header, header):
         """Return whether the header of a ledger has the digest of the expected records."""
         if expected_header["data"] == header.get("data"):
             return True
         is_upgraded = "upgraded_from" in header and self._older_data is not None
         return is_upgraded and self._older_data() == header.get("data")
+
+
+def _has_other_columns(expected_header, header):
+    """Return whether two headers are about tables with different names of columns."""
+    columns = expected_header.get("columns")
+    columns_in_ledger = header.get("columns")
+    return None not in (columns, columns_in_ledger) and columns != columns_in_ledger
+
+
+def _n_holdout_records(header):
+    """Return the number of holdout records by a header; None if it is not in it."""
+    settings = header.get("settings")
+    return settings.get("n") if isinstance(settings, dict) else None
 
 
 def _describe_difference(name, value, ledger_value):

@@ -39,6 +39,7 @@ from sklearn_bdp.metrics.base import (
 )
 from sklearn_bdp.metrics.confusion import confusion_scores
 from sklearn_bdp.metrics.influence import influence_on_score, record_losses
+from sklearn_bdp.metrics.label_checks import check_counted_class
 from sklearn_bdp.metrics.ratios import RatioMetric
 from sklearn_bdp.metrics.score_functions import (
     TARGETS_NEAR_ZERO,
@@ -1019,6 +1020,8 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
     ------
     TypeError
         If ``scoring`` is none of these.
+    ValueError
+        If the class that it counts is none of the labels.
     """
     scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
     if not callable(scorer):
@@ -1033,6 +1036,7 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
             f"scoring={callable_name} is a function of targets and predictions. Set the name of "
             f"the metric, or scoring=make_scorer({callable_name}). The holdout was not queried."
         )
+    check_counted_class(scoring, y)
     name = scoring if isinstance(scoring, str) else getattr(function or scorer, "__name__", "")
     parts = scorer if function is None else (function, scorer._sign, scorer._kwargs)
     digest = object_digest(parts)

@@ -349,9 +349,9 @@ class Recall(RatioOfCounts, ClassMetric):
         if self.pos_label not in labels or (is_negative and len(labels) != 2):
             needed = "two classes, and " * is_negative
             raise ValueError(
-                f"{self.name} needs {needed}pos_label among the classes {labels}, got "
-                f"pos_label={self.pos_label!r}. Pass it, as in get_metric({self.name!r}, "
-                f"pos_label={labels[-1] if labels else 1!r})."
+                f"scoring={self.name!r} needs {needed}pos_label among the classes {labels}, got "
+                f"pos_label={self.pos_label!r}. Set scoring=get_metric({self.name!r}, "
+                f"pos_label={labels[-1] if labels else 1!r}). The holdout was not queried."
             )
         return labels.index(self.pos_label)
 

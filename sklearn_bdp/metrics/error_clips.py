@@ -24,8 +24,10 @@ from sklearn_bdp.metrics.means import ClippedError, PinballLoss
 CLIP_FACTOR, ABSOLUTE_QUANTILE, SQUARED_QUANTILE = 1.5, 0.99, 0.999
 #: Note before the clip is known.
 CLIP_NOTE = (
-    "errors are clipped at a limit from out-of-fold errors of the training set; pass "
-    "bounds=(low, high) to set it"
+    "scoring=None ranks by neg_mean_absolute_error if records come in time, because R² has no "
+    "interval there before the final report. Each error counts at most a limit from out-of-fold "
+    "errors of the training set. To set the limit, pass "
+    "scoring=get_metric('neg_mean_absolute_error', bounds=(low, high))"
 )
 #: Fewest errors for a quantile.
 _MIN_ERRORS = 30

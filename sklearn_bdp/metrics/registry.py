@@ -9,6 +9,7 @@ from sklearn_bdp.intervals.jackknife import Statistic
 from sklearn_bdp.metrics import by_class, means, ratios, report_only
 from sklearn_bdp.metrics.base import METRICS, BoundedMetric, Metric
 from sklearn_bdp.metrics.score_functions import rejected_name
+from sklearn_bdp.metrics.similar_names import unknown_metric_error
 from sklearn_bdp.utils.validation import check_option
 
 #: Modules whose classes register themselves.
@@ -88,6 +89,8 @@ def planned_metric(scoring: Any) -> BoundedMetric:
     check_forecast(scoring)
     if isinstance(scoring, BoundedMetric):
         return scoring
+    if isinstance(scoring, str) and scoring not in available_metrics():
+        raise unknown_metric_error(scoring, available_metrics())
     name = check_option("scoring", scoring, available_metrics())
     metric_class: Any = METRICS[name]
     options = metric_class.placeholder_options

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 from typing import Any
 
@@ -17,6 +16,7 @@ from sklearn_bdp.metrics.base import METRICS, BoundedMetric, as_labels
 from sklearn_bdp.metrics.per_record import PerRecordScore
 from sklearn_bdp.metrics.registry import available_metrics, check_forecast
 from sklearn_bdp.metrics.score_functions import SCORE_FUNCTIONS, rejected_name
+from sklearn_bdp.metrics.similar_names import same_metric, unknown_metric_error
 
 
 def _is_regressor(estimator):
@@ -183,8 +183,9 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
         if _scores_by_accuracy(last_step):
             return metric
         note = (
-            f"scoring is accuracy on both sides: {type(last_step).__name__} has a score of its "
-            "own, about whose range nothing is known"
+            "scoring=None is accuracy on the training set and on the holdout: nothing is known "
+            f"about the range of {type(last_step).__name__}.score. Set scoring='accuracy', or "
+            "declare that score with PerRecordScore"
         )
         return dataclasses.replace(metric, note=note)
     if regressor:
@@ -242,16 +243,12 @@ def _refuse(name):
             "Choose candidates by another one, such as 'neg_log_loss' or 'neg_brier_score'. The "
             "holdout was not queried."
         )
-    rejected_names = [entry for entry, facts in SCORE_FUNCTIONS.items() if facts.rejection]
-    names = [*available_metrics(), *rejected_names]
-    similar_names = [candidate for candidate in names if candidate.startswith(str(name))]
-    similar_names += difflib.get_close_matches(str(name), names, n=1)
-    hint = f" Did you mean {similar_names[0]!r}?" if similar_names else ""
-    raise ValueError(
-        f"scoring={name!r} is not a metric.{hint} Metrics with a proven interval for all kinds of "
-        f"records: {', '.join(available_metrics())}. All names of scikit-learn choose candidates. "
-        "Your own: PerRecordScore(function, lower, upper)."
-    )
+    raise unknown_metric_error(name, available_metrics(), _all_names())
+
+
+def _all_names():
+    """Return the names of the metrics of this package and of scikit-learn."""
+    return [*METRICS, *metrics.get_scorer_names()]
 
 
 _WRAP_IT = (
@@ -282,6 +279,8 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
     """
     if isinstance(scorer, str):
         if scorer not in available_metrics():
+            if same_metric(scorer, _all_names()) not in ("", scorer):  # another notation
+                raise unknown_metric_error(scorer, available_metrics(), _all_names())
             _refuse(scorer)
         return scorer, {}
     if not callable(scorer):

@@ -571,8 +571,8 @@ class HoldoutScorer:
         """Last verified score and its interval, in score units."""
         if self._shared_state.last_answer is None:
             raise AttributeError(
-                "last_answer_ is there once the scorer was asked in this process; what workers "
-                "asked is in holdout.history()."
+                "last_answer_ exists after a call of the scorer in this process. Answers to "
+                "workers are in holdout.history()."
             )
         return self._shared_state.last_answer
 

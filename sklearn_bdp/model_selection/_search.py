@@ -18,7 +18,7 @@ import numpy as np
 import sklearn
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
 from sklearn.utils import Bunch, indexable
 from sklearn.utils.metadata_routing import process_routing
@@ -34,6 +34,7 @@ from sklearn_bdp.evaluation.fits import CrossValidation, FinishedFits
 from sklearn_bdp.evaluation.holdout_split import split_for
 from sklearn_bdp.evaluation.inner_folds import inner_folds
 from sklearn_bdp.evaluation.open_holdout import check_holdout_parameter, open_holdout
+from sklearn_bdp.evaluation.param_grid import check_candidate, check_grid_type
 from sklearn_bdp.evaluation.scoring import (
     SELECTION_RULES,
     FinalReportMixin,
@@ -51,6 +52,7 @@ from sklearn_bdp.release.certificate import HoldoutCertificate
 from sklearn_bdp.release.context import CVData
 from sklearn_bdp.release.graded_release import leading_position
 from sklearn_bdp.release.preview import Preview
+from sklearn_bdp.utils.argument_hints import with_argument_hints
 from sklearn_bdp.utils.hashing import data_digest, object_digest, query_key
 from sklearn_bdp.utils.sklearn_compat import (
     Interval,
@@ -72,12 +74,26 @@ _MAX_STANDARD_ERRORS = 3.0
 _MAX_NAME_LENGTH = 80
 #: Warning if no candidate has a cross-validated score. scikit-learn returns the first one, too.
 _NO_CANDIDATE = (
-    "no candidate was verified: each has a cross-validated score of NaN (other warnings may show "
-    "the cause; often a fold lacks a class). best_score_ is NaN, and best_params_ are the first "
-    "ones. Use fewer folds, another metric or more records"
+    "No candidate was verified: each has a cross-validated score of NaN (other warnings may show "
+    "the cause, and often a fold lacks a class). best_score_ is NaN, and best_params_ are the "
+    "first ones. Use fewer folds, another metric or more records."
 )
 
 
+#: Fixes for arguments of other classes.
+ARGUMENT_HINTS = {
+    "param_distributions": "Pass it as param_grid, and set n_iter=20 to sample 20 candidates.",
+    "test_size": "Pass the fraction as holdout=0.25.",
+    "groups": "Set correlation='groups', and pass groups to fit.",
+    "times": "Set correlation='time', and pass times to fit.",
+    **dict.fromkeys(
+        ("ledger", "confidence_level", "budget", "spending", "epsilon"),
+        "It is an argument of HoldoutConfig: pass holdout=HoldoutConfig(...).",
+    ),
+}
+
+
+@with_argument_hints(ARGUMENT_HINTS)
 class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     r"""Hyperparameter search by cross-validation, verified on a reusable holdout.
 
@@ -363,6 +379,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
             fit_params = params | self._fit_params_without_holdout(holdout_arguments)
             with progress_bar(self):
                 return self._fit_without_holdout(X, y, fit_params)
+        check_grid_type(self.param_grid)
         scoring = self.scoring if isinstance(self.scoring, list | tuple | set) else [self.scoring]
         for name in scoring:
             if isinstance(name, str):
@@ -406,6 +423,8 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         config = self._check_options(fit_data.X_val)
         X, y = indexable(fit_data.X, fit_data.y)
         check_records(self.estimator, X, y)
+        if fit_data.X_val is not None:
+            check_records(self.estimator, fit_data.X_val, fit_data.y_val, "X_val")
         fit_data = replace(fit_data, X=X, y=y, params=check_method_params(X, fit_data.params))
         fit_data = fit_data.with_checked_groups(self)
         self._has_fit_params = any(value is not None for value in fit_data.params.values())
@@ -452,8 +471,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         spaces = candidates.param_grid if self.n_iter is None else candidates.param_distributions
         for space in filter(None, spaces):  # one candidate of each space, to check its names
             (candidate,) = ParameterSampler(space, 1, random_state=0)
-            if candidate:  # an empty candidate sets no parameter
-                clone(self.estimator).set_params(**clone(candidate, safe=False))
+            check_candidate(self.estimator, candidate)
         return check_holdout_parameter(self, X_val)
 
     def _signature(self, fit_data):
@@ -855,9 +873,9 @@ def search_certificate(search, cross_validation, best_query):
     ]
     if unverified_names:
         notes.append(
-            f"not verified on the holdout: {', '.join(unverified_names)}. Their scores are from "
+            f"Not verified on the holdout: {', '.join(unverified_names)}. Their scores are from "
             "the training set alone. get_metric(name) explains why a metric has no bound, and "
-            "which metrics have one"
+            "which metrics have one."
         )
     for note in notes:
         warnings.warn(note, UnverifiedWarning, stacklevel=caller_level())

@@ -436,7 +436,7 @@ def _checked_score_array(scores, n):
         wrong = int(np.count_nonzero(~((array >= 0.0) & (array <= 1.0))))
         raise ValueError(
             f"per_record_scores must be finite and in [0, 1], {wrong} of {array.size} are not. "
-            "Rescale bounded scores; a record on which a model fails gets the worst score, 0."
+            "Rescale bounded scores. A record on which a model fails gets the worst score, 0."
         )
     return array
 

@@ -173,7 +173,7 @@ def _exact_report(holdout, plan, context):
         "rows": rows,
         "units": [estimator.units.n_units, estimator.units.name],
         "positives": _positives(
-            plan.positive, estimator.records.y, name=getattr(holdout.y, "name", None)
+            plan.event_class, estimator.records.y, name=getattr(holdout.y, "name", None)
         ),
     }
     return record, answers, results

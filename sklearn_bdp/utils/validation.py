@@ -216,7 +216,7 @@ def check_targets(name, y):
     values = np.asarray(y)
     if values.dtype.kind == "U" and isinstance(y, list | tuple):  # numbers may have become text
         values = np.asarray(y, dtype=object)
-    n_missing = _count_missing(values)
+    n_missing = count_missing(values)
     if n_missing:
         raise ValueError(
             f"{name} must hold a target for each record, got {n_missing} missing. Drop these "
@@ -227,7 +227,7 @@ def check_targets(name, y):
         raise ValueError(f"{name} must hold labels of one type, got text and other values.")
 
 
-def _count_missing(values):
+def count_missing(values):
     """Return the number of missing or infinite values in an array."""
     if values.dtype.kind == "f":
         return int(np.count_nonzero(~np.isfinite(values)))

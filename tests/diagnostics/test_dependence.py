@@ -316,7 +316,7 @@ def few_groups_warning(n_groups, **settings):
 def test_few_groups_are_reported_before_any_fit():
     message = few_groups_warning(240)
     assert "60 groups (patients, users, sites …), worth 60" in message
-    assert "Nested cross-validation over all groups" in message
+    assert "nested cross-validation over all groups" in message
     assert few_groups_warning(240, scoring="roc_auc") is not None
     assert few_groups_warning(600) is None
     assert few_groups_warning(600, holdout=0.1) is not None

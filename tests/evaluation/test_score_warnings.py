@@ -183,7 +183,7 @@ def test_a_search_without_any_cv_score_reports_that_no_candidate_was_verified():
     )
     fitted, messages = fit_with_warnings(lambda: unfitted.fit(X, y), UnverifiedWarning)
     assert np.isnan(fitted.best_score_)
-    assert sum("no candidate was verified" in message for message in messages) == 1
+    assert sum("No candidate was verified" in message for message in messages) == 1
     assert (
         str(fitted.certificate_).splitlines()[0].endswith("The holdout was not queried about it.")
     )
@@ -238,7 +238,7 @@ def test_further_scores_of_a_callable_are_named_as_not_verified(costly):
         LogisticRegression(), {"C": [0.1, 1.0]}, scoring=accuracy_and_hits, refit="accuracy"
     )
     fitted, (message,) = fit_with_warnings(lambda: unfitted.fit(*costly), UnverifiedWarning)
-    assert message.startswith("not verified on the holdout: hits.")
+    assert message.startswith("Not verified on the holdout: hits.")
     assert message in fitted.certificate_.notes
 
 

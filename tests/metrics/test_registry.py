@@ -189,7 +189,7 @@ class OwnScore(LogisticRegression):
 def test_the_default_metric_notes_that_an_estimator_has_a_score_of_its_own(classifier):
     metric = default_metric(classifier, Y_CLASSES)
     assert metric.name == "accuracy"
-    assert "score of its own" in metric.note
+    assert "PerRecordScore" in metric.note
     assert default_metric(LogisticRegression(), Y_CLASSES).note == ""
 
 

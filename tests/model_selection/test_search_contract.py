@@ -303,7 +303,7 @@ def test_a_holdout_that_does_not_fit_is_rejected_before_any_fit(data, case, reus
 
 def test_columns_in_another_order_are_rejected(data):
     frame = pd.DataFrame(data[0]).add_prefix("f")
-    with refused(ValueError, "X[holdout.X.columns]"):
+    with refused(ValueError, "X_val[X.columns]"):
         search(NeverFits()).fit(
             frame[:400], data[1][:400], X_val=frame[400:].iloc[:, ::-1], y_val=data[1][400:]
         )

@@ -1,0 +1,146 @@
+"""Errors of fits on training records, with the likely cause and its fix."""
+
+import re
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import is_classifier, is_regressor
+
+from sklearn_bdp.metrics.scoring import final_step
+from sklearn_bdp.utils.sklearn_compat import is_frame, num_samples, report_failures
+from sklearn_bdp.utils.validation import count_missing
+
+_MAX_LENGTH = 300  # characters of the first error in a message
+_MAX_COLUMNS = 5  # columns that are named
+
+
+def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n_folds=1):
+    """Warn about fits that failed as scikit-learn does, or raise if no candidate can be verified.
+
+    Parameters
+    ----------
+    fit_errors : list of str or None
+        Traceback of each fit, None if it succeeded; those of one candidate follow each other.
+    error_score : float or "raise"
+        Score of a fit that failed.
+    estimator : estimator
+        Not fitted.
+    X, y : array-like
+        Training records and targets.
+    fits_text : str
+        Description of the fits, such as "2 candidates, 5 folds".
+    n_folds : int, default=1
+        Number of fits of each candidate.
+
+    Raises
+    ------
+    ValueError
+        If all fits failed, or some of each candidate because of missing values: then each fails on
+        the whole training set.
+    """
+    tracebacks = [error for error in fit_errors if error is not None]
+    if not tracebacks:
+        return
+    n_fits = len(fit_errors)
+    needs_values = [
+        any(error is not None and "NaN" in error for error in fit_errors[first : first + n_folds])
+        for first in range(0, n_fits, n_folds)
+    ]
+    missing_text = missing_values_text(X, estimator) if all(needs_values) else ""
+    if len(tracebacks) < n_fits and not missing_text:
+        report_failures([{"fit_error": error} for error in fit_errors], error_score)
+        return
+    n_failed = "All the" if len(tracebacks) == n_fits else f"{len(tracebacks)} of the"
+    cause = missing_text or _cause(X, y, estimator)
+    error = ValueError(
+        f"{n_failed} {n_fits} fits failed ({fits_text}). The first error: "
+        f"{first_error(tracebacks[0])}. {cause}The holdout was not queried."
+    )
+    error.add_note(tracebacks[0])
+    raise error
+
+
+def first_error(text):
+    """Return the kind and the first line of the error that a traceback ends with."""
+    lines = text.rpartition("Traceback (most recent call last):\n")[2].splitlines()
+    line = next((line for line in lines if line and not line.startswith(" ")), "unknown")
+    line = re.sub(r"^(\w+\.)+(?=\w+(:|$))", "", line)  # the kind without its module
+    return line.rstrip(" .:")[:_MAX_LENGTH]
+
+
+def missing_values_text(X, estimator, table="X"):
+    """Return the columns with missing or infinite values, and the fix; empty without any."""
+    columns = _columns_with_missing_values(X)
+    if not columns:
+        return ""
+    column_text = ", ".join(map(repr, [*columns][:_MAX_COLUMNS]))
+    if len(columns) > _MAX_COLUMNS:
+        column_text += ", ..."
+    word = "columns" if len(columns) > 1 else "column"
+    model = type(final_step(estimator)).__name__
+    value_kinds = sorted(set().union(*columns.values()))
+    fix = "Replace infinity by a number or by NaN. "
+    if "NaN" in value_kinds:
+        fix = f"Impute NaN in the pipeline, as in make_pipeline(SimpleImputer(), {model}())"
+        if is_classifier(estimator) or is_regressor(estimator):
+            estimator_kind = "Classifier" if is_classifier(estimator) else "Regressor"
+            fix += f", or use HistGradientBoosting{estimator_kind}"
+        fix += ". "
+    return (
+        f"{table} contains {' and '.join(value_kinds)} in the {word} {column_text}, which {model} "
+        f"does not accept. {fix}"
+    )
+
+
+def _columns_with_missing_values(X):
+    """Return the kinds of missing or infinite values by name, or position, of their column."""
+    columns = {}
+    if scipy.sparse.issparse(X):
+        table = X.tocoo()
+        is_missing = ~np.isfinite(table.data)
+        for position in np.unique(table.col[is_missing]).tolist():
+            columns[position] = _kinds_of_missing_values(table.data[table.col == position])
+    elif is_frame(X):
+        columns = {name: _kinds_of_missing_values(np.asarray(X[name])) for name in X.columns}
+    elif len(getattr(X, "shape", ())) == 2:
+        columns = dict(enumerate(map(_kinds_of_missing_values, np.asarray(X).T)))
+    return {name: value_kinds for name, value_kinds in columns.items() if value_kinds}
+
+
+def _kinds_of_missing_values(values):
+    """Return which of "NaN" and "infinity" an array holds."""
+    n_infinite = np.count_nonzero(np.isinf(values)) if values.dtype.kind == "f" else 0
+    value_kinds = set()
+    if n_infinite:
+        value_kinds.add("infinity")
+    if count_missing(values) > n_infinite:
+        value_kinds.add("NaN")
+    return value_kinds
+
+
+def _cause(X, y, estimator):
+    """Return the likely cause why no fit on a training set succeeds; empty if none is known."""
+    labels = np.unique(np.asarray(y)) if is_classifier(estimator) and np.ndim(y) == 1 else None
+    if labels is not None and labels.size == 1:
+        return (
+            f"All {num_samples(X)} training targets are {labels.tolist()[0]!r}: check y, or bring "
+            "records of another class. "
+        )
+    if len(getattr(X, "shape", ())) == 1:
+        return (
+            "X has one dimension: pass X.reshape(-1, 1), or X[['name']] in pandas, if it is one "
+            "feature. "
+        )
+    text_columns = [] if not is_frame(X) else [name for name in X.columns if _is_text(X[name])]
+    if text_columns:
+        return (
+            f"X has text in the columns {text_columns[:_MAX_COLUMNS]}: encode it in the pipeline, "
+            "for example with OneHotEncoder. "
+        )
+    return "Set error_score='raise' to stop at the first error. "
+
+
+def _is_text(column):
+    """Return whether the first value of a column is text."""
+    values = np.asarray(column)
+    return values.size > 0 and isinstance(values[0], str)

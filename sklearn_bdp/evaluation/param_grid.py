@@ -1,0 +1,65 @@
+"""Checks of the candidates of a search before any fit."""
+
+import difflib
+from collections.abc import Mapping
+
+from sklearn.base import clone
+
+_EXAMPLE = "{'C': [0.1, 1.0]}"
+_NOT_QUERIED = "The holdout was not queried."
+
+
+def check_grid_type(param_grid):
+    """Raise TypeError unless candidates are a dict of names and values, or a list of such dicts."""
+    spaces = [param_grid] if isinstance(param_grid, Mapping) else param_grid
+    problem = ""
+    if not isinstance(spaces, list):
+        problem = f"{param_grid!r:.80} of type {type(param_grid).__name__}"
+    else:
+        wrong_types = [type(space).__name__ for space in spaces if not isinstance(space, Mapping)]
+        problem = f"a list that holds {wrong_types[0]}" if wrong_types else ""
+    if problem:
+        raise TypeError(
+            "param_grid must be a dict of parameter names and lists of values, such as "
+            f"{_EXAMPLE}, or a list of such dicts, got {problem}. {_NOT_QUERIED}"
+        )
+
+
+def check_candidate(estimator, candidate):
+    """Raise if an estimator does not take the parameters of a candidate.
+
+    The error for a name that is no parameter suggests those with the same last part, such as
+    ``logisticregression__C`` for ``C``.
+    """
+    if not candidate:  # an empty candidate sets no parameter
+        return
+    try:
+        clone(estimator).set_params(**clone(candidate, safe=False))
+    except ValueError as error:
+        names = estimator.get_params(deep=True)
+        replaced_steps = tuple(f"{name}__" for name in candidate)
+        unknown = [
+            name for name in candidate if name not in names and not name.startswith(replaced_steps)
+        ]
+        if not unknown:  # an error about a value, or about a step that the candidate replaces
+            raise
+        raise ValueError(_unknown_name_text(unknown[0], estimator, names)) from error
+
+
+def _unknown_name_text(name, estimator, names):
+    """Return the message about a name that is none of the estimator's parameters."""
+    last_part = name.rpartition("__")[2]
+    similar = [parameter for parameter in names if parameter.rpartition("__")[2] == last_part][:3]
+    similar = similar or difflib.get_close_matches(name, names, n=1, cutoff=0.7)
+    model = type(estimator).__name__
+    fix = f"Did you mean {' or '.join(map(repr, similar))}?"
+    if not similar:
+        own_names = [parameter for parameter in names if "__" not in parameter]
+        fix = f"Parameters of {model}: {', '.join(own_names)}."
+        if hasattr(estimator, "steps"):
+            step_names = [step_name for step_name, _ in estimator.steps]
+            fix = f"Begin names with a step and two underscores. Steps: {', '.join(step_names)}."
+    return (
+        f"param_grid has the name {name!r}, which is not a parameter of {model}. {fix} "
+        f"{_NOT_QUERIED}"
+    )

@@ -1,0 +1,94 @@
+"""Check that a scorer can count the labels of the training targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sklearn.metrics
+from numpy.typing import ArrayLike
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.utils.multiclass import type_of_target
+
+from sklearn_bdp.metrics.base import as_labels
+
+
+def check_counted_class(scoring: Any, y: ArrayLike | None) -> None:
+    """Raise on a scorer of one class whose class is none of the labels.
+
+    Every score would be NaN.
+
+    Parameters
+    ----------
+    scoring : object
+        A name or a scorer of scikit-learn; anything else passes.
+    y : array-like or None
+        *Training* targets.
+
+    Raises
+    ------
+    ValueError
+        If the positive class is not among two or more labels, or the scorer is for two classes and
+        there are more.
+    """
+    scorer = scoring
+    if isinstance(scoring, str):
+        scorer = get_scorer(scoring) if scoring in get_scorer_names() else None
+    function = getattr(scorer, "_score_func", None)
+    function_name = getattr(function, "__name__", "")
+    if y is None or function is None:
+        return
+    if getattr(sklearn.metrics, function_name, None) is not function:
+        return
+    labels = _labels(y)
+    if len(labels) < 2:
+        return
+    name = scoring if isinstance(scoring, str) else function_name
+    if len(labels) > 2 and _is_for_two_classes(scorer, function_name):
+        raise ValueError(
+            f"scoring={name!r} is for two classes, and y has {len(labels)}. "
+            f"{_averaged(function_name)} The holdout was not queried."
+        )
+    pos_label = scorer._get_pos_label()
+    if pos_label is None or pos_label in labels:
+        return
+    response = scorer._response_method
+    arguments = "" if response == "predict" else f", response_method={response!r}"
+    fix = f"scoring=make_scorer({function_name}, pos_label={labels[-1]!r}{arguments})"
+    if set(labels) == {"0", "1"}:
+        fix += ", or pass y as numbers: y.astype(int)"
+    raise ValueError(
+        f"scoring={name!r} counts the class pos_label={pos_label!r}, and y has the labels "
+        f"{_quoted(labels)}. Name the class to count: {fix}. The holdout was not queried."
+    )
+
+
+def _labels(y):
+    """Return the sorted labels of one column of targets; none for other targets."""
+    y = as_labels(y)
+    if np.ndim(y) != 1 or type_of_target(y) not in ("binary", "multiclass"):
+        return []
+    return np.unique(y).tolist()
+
+
+def _is_for_two_classes(scorer, function_name):
+    """Return whether a scorer of scikit-learn raises on more than two classes."""
+    if function_name == "roc_auc_score":
+        return scorer._kwargs.get("multi_class", "raise") == "raise"
+    return scorer._kwargs.get("average") == "binary"
+
+
+def _averaged(function_name):
+    """Return the fix for more than two classes."""
+    if function_name == "roc_auc_score":
+        return "Set scoring='roc_auc_ovr'."
+    name = f"{function_name.removesuffix('_score')}_macro"
+    if name in get_scorer_names():
+        return f"Set scoring={name!r}, the mean over classes."
+    return f"Set scoring=make_scorer({function_name}, average='macro', pos_label=None)."
+
+
+def _quoted(labels):
+    """Return the first labels as text."""
+    label_text = ", ".join(map(repr, labels[:4]))
+    return f"{label_text}, ..." if len(labels) > 4 else label_text

@@ -1,0 +1,137 @@
+"""The metric that a user means by a name that is none."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+
+#: Common names of metrics, in lower case and without punctuation, and the names that exist.
+SYNONYMS = {
+    "acc": "accuracy",
+    "ap": "average_precision",
+    "auc": "roc_auc",
+    "aucpr": "average_precision",
+    "auprc": "average_precision",
+    "aucroc": "roc_auc",
+    "auroc": "roc_auc",
+    "bacc": "balanced_accuracy",
+    "brier": "neg_brier_score",
+    "brierloss": "neg_brier_score",
+    "brierscoreloss": "neg_brier_score",
+    "cindex": "roc_auc",
+    "crossentropy": "neg_log_loss",
+    "cstatistic": "roc_auc",
+    "dice": "f1",
+    "fscore": "f1",
+    "hamming": "neg_hamming_loss",
+    "iou": "jaccard",
+    "logloss": "neg_log_loss",
+    "mae": "neg_mean_absolute_error",
+    "map": "average_precision",
+    "mape": "neg_mean_absolute_percentage_error",
+    "mcc": "matthews_corrcoef",
+    "medae": "neg_median_absolute_error",
+    "mse": "neg_mean_squared_error",
+    "msle": "neg_mean_squared_log_error",
+    "nll": "neg_log_loss",
+    "npv": "negative_predictive_value",
+    "pinball": "neg_mean_pinball_loss",
+    "ppv": "precision",
+    "prauc": "average_precision",
+    "quantile": "neg_mean_pinball_loss",
+    "rmse": "neg_root_mean_squared_error",
+    "rmsle": "neg_root_mean_squared_log_error",
+    "rsquared": "r2",
+    "sensitivity": "recall",
+    "tnr": "specificity",
+    "tpr": "recall",
+}
+#: Smallest similarity of a misspelled name, from 0 to 1.
+_MIN_SIMILARITY = 0.7
+
+
+def same_metric(name: str, names: Iterable[str]) -> str:
+    """Return the metric that a name means without doubt.
+
+    Parameters
+    ----------
+    name : str
+        Name in another notation, as ``"RMSE"``, ``"roc-auc"`` or ``"mean_squared_error"``.
+    names : iterable of str
+        Metrics that exist.
+
+    Returns
+    -------
+    str
+        Name of a metric that exists; empty if there is none.
+    """
+    normalized = _plain(name)
+    metrics = {_plain(metric): metric for metric in names}
+    stem = normalized.removesuffix("score").removesuffix("loss").removeprefix("neg")
+    for candidate in (normalized, f"neg{normalized}", f"{normalized}score", stem, f"neg{stem}"):
+        if candidate in SYNONYMS or candidate in metrics:
+            return SYNONYMS.get(candidate) or metrics[candidate]
+    return ""
+
+
+def similar_metric(name: str, names: Iterable[str]) -> str:
+    """Return the metric whose name is most like a misspelled one.
+
+    Parameters
+    ----------
+    name : str
+        Any text.
+    names : iterable of str
+        Metrics that exist.
+
+    Returns
+    -------
+    str
+        Name of a metric that exists; empty if no name is similar.
+    """
+    metrics = {_plain(metric): metric for metric in names}
+    if metric := same_metric(name, metrics.values()):
+        return metric
+    normalized = _plain(name)
+    beginnings = [
+        metric for candidate, metric in metrics.items() if candidate.startswith(normalized)
+    ]
+    matches = difflib.get_close_matches(
+        normalized, [*metrics, *SYNONYMS], n=1, cutoff=_MIN_SIMILARITY
+    )
+    matches = [SYNONYMS.get(match) or metrics[match] for match in matches]
+    return next(iter([*beginnings, *matches] if normalized else matches), "")
+
+
+def unknown_metric_error(
+    name: str, available: Sequence[str], names: Iterable[str] = ()
+) -> ValueError:
+    """Return the error for a name of no metric.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    available : sequence of str
+        Metrics with a proven interval.
+    names : iterable of str, default=()
+        Further metrics that exist.
+
+    Returns
+    -------
+    ValueError
+        With the metric that is meant, if one is similar.
+    """
+    metric = similar_metric(name, [*available, *names])
+    hint = f" Did you mean {metric!r}?" if metric else ""
+    return ValueError(
+        f"scoring={name!r} is not a metric.{hint} Metrics with a proven interval for all kinds of "
+        f"records: {', '.join(available)}. All names of scikit-learn choose candidates. Your own: "
+        "PerRecordScore(function, lower, upper). The holdout was not queried."
+    )
+
+
+def _plain(name):
+    """Return a name in lower case and without punctuation."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
