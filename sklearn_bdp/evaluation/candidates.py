@@ -620,11 +620,10 @@ class CandidateQuery:
     reference: Any = field(default=None, repr=False)
 
     @property
-    def rank(self):
-        """Score in [0, 1] that ranks candidates: the smaller of both scores, NaN without answer.
+    def smaller_score(self):
+        """Smaller one of the cross-validated and the verified score in [0, 1]; NaN without answer.
 
-        Among thousands of candidates some score high on the holdout by chance. They would win if
-        the verified score alone ranked.
+        It is used where a high verified score may be due to chance.
         """
         verified_score = self.answer.value
         if not math.isfinite(verified_score):
@@ -981,14 +980,17 @@ class Verifier:
         candidate, for all metrics. ``find_reference``: function without arguments that returns the
         TrainingReference of a metric without a proven bound, or None.
         """
+        metric_result = fit_result
         if name is not None:
-            fit_result = fit_result.secondary.get(name, FitResult())
+            metric_result = fit_result.secondary.get(name, FitResult())
         key = self.key(candidate, name)
-        if key is None and fit_result.key is not None:
-            key = fit_result.key if name is None else content_key("secondary", fit_result.key)
+        if key is None and metric_result.key is not None:
+            key = metric_result.key
+            if name is not None:
+                key = content_key("secondary", metric_result.key)
         metric = self._ranged_metrics[name]
         reference = None
-        evaluation = fit_result.evaluation
+        evaluation = metric_result.evaluation
         if isinstance(metric, ApproximateMetric):
             reference = find_reference()
             if evaluation is not None:
@@ -997,9 +999,9 @@ class Verifier:
             evaluation = metric.evaluate_errors(evaluation.errors)
         return CandidateQuery(
             candidate.columns,
-            math.nan if fit_result.error else float(cv_score),
+            math.nan if metric_result.error else float(cv_score),
             key=key,
-            fit_result=replace(fit_result, evaluation=evaluation),
+            fit_result=replace(metric_result, evaluation=evaluation),
             about=(metric, candidate.description),
             reference=reference,
         )

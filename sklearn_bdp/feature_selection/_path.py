@@ -727,7 +727,7 @@ def judge_gain(queries, choice, *, is_verified):
         return choice.constant_index is None or choice.is_size_requested, False
     chosen_query = queries[choice.chosen_index]
     constant_answer = queries[choice.constant_index].answer
-    holdout_agrees = not is_verified or chosen_query.rank > constant_answer.value
+    holdout_agrees = not is_verified or chosen_query.smaller_score > constant_answer.value
     is_confirmed = bool(choice.p_value <= _ALPHA and holdout_agrees)
     is_proven = bool(chosen_query.answer.lower > constant_answer.upper)
     return is_confirmed, is_proven

@@ -93,9 +93,9 @@ class BatchRecord:
                 value = getattr(record, name)
                 if value != _DEFAULTS[name] or name in _ALWAYS_STORED:
                     content[name] = value
-        score_types = {key: getattr(self.totals, name) for name, key in _KEYS_IN_CELLS.items()}
-        if self.cells or any(score_types.values()):
-            content["cells"] = self.cells | score_types
+        score_type_flags = {key: getattr(self.totals, name) for name, key in _KEYS_IN_CELLS.items()}
+        if self.cells or any(score_type_flags.values()):
+            content["cells"] = self.cells | score_type_flags
         if self.code:
             content["code"] = {
                 name: pack_doubles(value) if is_packed(value) else value

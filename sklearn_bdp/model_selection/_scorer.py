@@ -262,9 +262,10 @@ class HoldoutScorer:
         raise model_error
 
     def _score(self, estimator, X, y, sample_weight, in_validation):
-        """Return the verified score, or the ordinary score of rows that a fold was trained on.
+        """Return the verified score of a model, in score units.
 
-        ``in_validation``: whether cross-validation of scikit-learn calls the scorer.
+        ``in_validation``: whether cross-validation of scikit-learn calls the scorer. If it passes
+        the training rows of the model, their ordinary score is returned.
         """
         self._check(estimator, X, y, sample_weight)
         columns = self._holdout_columns(estimator, X, y)
