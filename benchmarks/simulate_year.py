@@ -356,7 +356,7 @@ def choices(only=()):
                 yield f"{name}={np.ravel(value)[0]:g}", choice
 
 
-def real_half_widths(pool, choice, seed):
+def real_lower_limits(pool, choice, seed):
     """Return lower limits of the selected candidate after four real searches: interim, final."""
     account = Account(
         pool.scores.shape[1], choice, np.random.default_rng(seed),
@@ -416,14 +416,15 @@ def main():
             row = summarize(work, Choice(AlphaSpending(name)), seed=args.seed, **options)
             show(f"{work} {name}", row)
     for name in real_searches.DATA if args.real else ():
-        for way in ("final", "even"):
-            ends = [
-                real_half_widths(
-                    real_searches.make_pool(name, seed), Choice(AlphaSpending(way)), seed
+        for policy in ("final", "even"):
+            lower_limits = [
+                real_lower_limits(
+                    real_searches.make_pool(name, seed), Choice(AlphaSpending(policy)), seed
                 )
                 for seed in range(8)
             ]
-            print(f"{name} {way}: lower limit interim, report", np.mean(ends, axis=0).round(3))
+            means = np.mean(lower_limits, axis=0).round(3)
+            print(f"{name} {policy}: lower limit interim, report", means)
 
 
 if __name__ == "__main__":

@@ -92,16 +92,17 @@ def run_repetition(population, sample, n, sizes, rng, *, answering, order="filte
     """
     training = sample(population, n, rng)
     holdout = sample(population, n, rng)
-    on_training = training.correlations()
-    on_holdout = holdout.correlations()
+    training_correlations = training.correlations()
+    raw_correlations = holdout.correlations()
     reusable = answering.begin(n, rng)
-    answered, above = reusable.correlations(on_training, on_holdout, holdout)
-    weights = np.vstack(
-        [
-            sign_votes(on_training, selections(on_training, answers, n, sizes, order=order))
-            for answers in (on_holdout, answered)
-        ]
+    reported_correlations, n_above = reusable.correlations(
+        training_correlations, raw_correlations, holdout
     )
+    weights_by_analyst = []
+    for holdout_correlations in (raw_correlations, reported_correlations):
+        selected = selections(training_correlations, holdout_correlations, n, sizes, order=order)
+        weights_by_analyst.append(sign_votes(training_correlations, selected))
+    weights = np.vstack(weights_by_analyst)
     k = len(sizes)
     result = np.full((len(ANALYSTS), k, len(COLUMNS)), np.nan)
     columns = result.reshape(2 * k, -1).T  # a view: one row per column of the result
@@ -116,5 +117,5 @@ def run_repetition(population, sample, n, sizes, rng, *, answering, order="filte
     columns[4] = sample(population, n, rng).accuracies(weights)
     columns[5] = population.distribution.accuracy(weights, np.zeros(len(weights)))
     columns[:6, ~weights.any(axis=1)] = 0.5
-    result[..., 6] = [[0], [above + n_report_above]]
+    result[..., 6] = [[0], [n_above + n_report_above]]
     return result

@@ -227,7 +227,7 @@ def test_nodes_without_an_edge_are_counted_or_named():
     assert weak_network.adjacency_[0, 1] == 0.5
 
 
-def test_nodes_without_a_row_are_named_by_edges_alone():
+def test_from_edges_accepts_nodes_without_a_record():
     edges = [("a", "b"), ("b", "c")]
     model = MarkovNetwork.from_edges(edges, labeled=["c", "a", "lone"])
     graph = nx.Graph(edges)

@@ -202,7 +202,7 @@ def test_time_series_split_is_understood():
     assert search.n_splits_ == 3
 
 
-def test_sorted_dates_are_understood():
+def test_warnings_distinguish_sorted_from_shuffled_dates():
     pandas = pytest.importorskip("pandas")
     X, y = independent()
     dated = pandas.DataFrame(X, index=pandas.date_range("2020-01-01", periods=len(X)))

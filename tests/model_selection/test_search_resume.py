@@ -228,11 +228,10 @@ def test_the_same_script_in_a_new_process_repeats_no_finished_fold(tmp_path):
 
     assert run(tmp_path / "one", 20)[0] == "stopped"
     (checkpoint,) = (tmp_path / "one").glob("*.folds")
-    checkpoint.write_text(
-        checkpoint.read_text() + '["torn', "utf-8"
-    )  # a process that was killed while writing
+    # The last line is cut off, as by a process that is killed while it writes.
+    checkpoint.write_text(checkpoint.read_text() + '["torn', "utf-8")
     n_fits_text, *results = run(tmp_path / "one", -1)
-    # 19 folds were finished. Dependence is looked at in folds of its own.
+    # 19 folds were finished. Dependence is tested in other folds.
     assert int(n_fits_text) <= 40 - 19 + 3
     assert not list((tmp_path / "one").glob("*.folds"))
     assert np.isfinite(np.array(results, float)).all()

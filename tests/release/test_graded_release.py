@@ -282,10 +282,10 @@ def test_answers_with_fixed_cells_do_not_move_each_other():
 
 @pytest.mark.parametrize("relaxed_fraction", [0.0, 0.7])
 def test_an_adaptive_game_of_three_batches_obeys_kraft(relaxed_fraction):
-    """G2′, G7: sum over batches, histories and places of the weights of queries is at most 1.
+    """G2′, G7: weights of queries, summed over batches, histories and ranks, are at most 1.
 
-    The analyst's next batch depends on the transcript; released values poison the ranks and the
-    least thresholds (relaxed): ``part`` of the distance from the best answer so far.
+    The analyst's next batch depends on the transcript. Released values determine ranks and the
+    smallest widths of relaxed candidates: ``relaxed_fraction`` of the distance to the best answer.
     """
 
     def weight_of_continuations(number, state, best_value, n_batches):
