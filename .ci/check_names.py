@@ -79,7 +79,7 @@ GOALS = {
 LIMITS = {
     "sklearn_bdp": Limits(0.3, 6, 7, 0.5, 1.5, 3.65),
     "tests": Limits(0.2, 5, 12, 0.5, 0.2, 3.38),
-    "benchmarks": Limits(0.4, 3, 2, 0.5, 0.5, 2.6),
+    "benchmarks": Limits(0.3, 1, 2, 0.3, 0.3, 2.6),
 }
 
 
