@@ -74,14 +74,16 @@ def relative_widths(positive, negative, moments):
     statistic = get_metric("roc_auc", y=y).unit_statistic
 
     def jackknife_width(level):
-        row = approximate_row(statistic, y, [(scores, None)], units=np.arange(len(y)), alpha=level)
+        row = approximate_row(
+            statistic, y, [(scores, None)], unit_codes=np.arange(len(y)), alpha=level
+        )
         return row.upper - row.lower
 
     values = placements(positive, negative)
     mean = np.array([values.mean()])
     tail = PairsTail((len(negative), len(positive)))
     lower_by_pairs, upper_by_pairs = tail.limits(mean, mean, np.array([-NATS]))
-    lower, upper = placement_limits(values, len(negative), moments=moments, log_inverse_level=NATS)
+    lower, upper = placement_limits(values, len(negative), moments=moments, log_inverse_alpha=NATS)
     widths = [
         float(upper_by_pairs[0] - lower_by_pairs[0]),
         upper - lower,

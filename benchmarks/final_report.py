@@ -161,7 +161,7 @@ def row_value(metric, sample, row_sides, weights):
     statistic, form = METRICS[metric]
     y = sample.targets(form)
     two_blocks = np.arange(len(y)) % 2  # values without either block are not used
-    sign = -1.0 if statistic.negative else 1.0
+    sign = -1.0 if statistic.is_negated else 1.0
     values = []
     for response, mask in row_sides:
         side_weights = weights if mask is None else weights * mask
@@ -250,7 +250,7 @@ def proven(metric, row_kind, holdout, training, level):
         counts,
         bound=holdout_terms[2],
         moments=unit_moments(*_unit_sums(metric, row_kind, training, difference_range)),
-        log_inverse_level=math.log(2.0 / level),
+        log_inverse_alpha=math.log(2.0 / level),
     )
     if is_difference:
         ends = [difference_range * (2.0 * end - 1.0) for end in ends]
@@ -304,7 +304,12 @@ def jackknife(metric, sample, row_sides, *, level=0.05, times=None):
     """Return the ends of the approximate interval of the library."""
     statistic, form = METRICS[metric]
     interval = approximate_row(
-        statistic, sample.targets(form), row_sides, units=sample.units, alpha=level, times=times
+        statistic,
+        sample.targets(form),
+        row_sides,
+        unit_codes=sample.units,
+        alpha=level,
+        n_autocorrelation_times=times,
     )
     return interval.lower, interval.upper
 

@@ -31,7 +31,7 @@ def warning_rate(n_tables, check, make):
 
 
 def neighbors(n_tables):
-    """Print warnings of dependent neighbors by the size of a fold (SMALLEST_FOLD = 40)."""
+    """Print warnings of dependent neighbors by the size of a fold (MIN_FOLD_SIZE = 40)."""
     print("records in a fold   independent   rows of 5 alike")
     for n in (20, 40, 80):
         folds = np.repeat(np.arange(5), n)
@@ -45,8 +45,9 @@ def neighbors(n_tables):
 
 
 def calendars(n_tables):
-    """Print how often dates pass as a calendar (REGULAR = 0.75, ABOUT = 0.15).
+    """Print how often dates pass as a calendar.
 
+    The constants are MIN_REGULAR_FRACTION = 0.75 and STEP_TOLERANCE = 0.15.
     A calendar has at least a share of steps that are equal within 15%.
     """
     print("\nshare of equal steps   events at random   days with a tenth missing")

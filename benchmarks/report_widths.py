@@ -116,7 +116,7 @@ def response(name, model, X):
 def jackknife(name, X, y, patients, models):
     """Return the value and the half-width over patients of one model or of a difference."""
     sides = [(response(name, model, X), None) for model in models[::-1]]
-    row = approximate_row(statistic_of(name), y, sides, units=patients, alpha=0.05)
+    row = approximate_row(statistic_of(name), y, sides, unit_codes=patients, alpha=0.05)
     return row.value, 0.5 * (row.upper - row.lower)
 
 

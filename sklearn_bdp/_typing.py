@@ -1,4 +1,4 @@
-"""Names of types that annotations share."""
+"""Type aliases for annotations."""
 
 from typing import Any, TypeAlias, TypeVar
 
@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
 FloatOrArray: TypeAlias = float | NDArray[Any]
-#: Arguments of ``check_correlation``: None, arrays, sparse arrays, graphs, models, lists, words.
+#: ``correlation`` arguments: None, a word, an array, a sparse array, a graph, a model, or a list.
 Correlation: TypeAlias = Any
-#: Seeds the noise, drawn by numpy's newer generators.
+#: Seeds of noise, for `numpy.random.default_rng`.
 Seed: TypeAlias = int | np.random.Generator | None
-#: Seeds of scikit-learn's random numbers.
+#: ``random_state`` arguments, as in scikit-learn.
 RandomState: TypeAlias = int | np.random.RandomState | None
-#: A decorated method keeps its signature.
+#: Type of a method that a decorator returns with the same signature.
 Method = TypeVar("Method", bound=Any)

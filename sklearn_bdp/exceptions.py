@@ -1,42 +1,42 @@
 """Exceptions and warnings of the package.
 
-Bad arguments raise plain :class:`ValueError` or :class:`TypeError`. The classes here are for
-failures that programs catch by name and for warnings that they filter.
+Invalid arguments raise :class:`ValueError` or :class:`TypeError`. The classes here are for errors
+that programs catch and for warnings that they filter.
 """
 
 
 class BudgetExhaustedError(RuntimeError):
-    """The holdout has given as many corrected answers as its budget allows.
+    """The holdout has released as many corrected answers as its budget allows.
 
-    The query is valid. The message reports the amount spent. Recorded answers remain free, and only
-    new records add budget.
+    The query is valid. The message states the information spent. Recorded answers remain free. Use
+    new records for other queries.
     """
 
 
 class HoldoutClosedError(RuntimeError):
-    """The holdout has given its final report and accepts no new query.
+    """The holdout was closed by its final report and accepts no new query.
 
-    The interval of the report rests on nothing being asked afterwards. Recorded answers stay
-    free; only new data answers more.
+    The intervals of the report assume no later queries. Recorded answers remain free. Use new
+    records for other queries.
     """
 
 
 class UnfinishedReportError(RuntimeError):
-    """A final report was begun and did not finish. The holdout stays open.
+    """A final report did not finish. The holdout stays open.
 
-    Something raised while the report was computed: a scorer, a model, or an error of this package.
-    Which one is not shown, because it could depend on holdout records. That the report did not
-    finish is charged in later intervals. Try the model and the scorer on training records, then
-    call ``final_report`` again.
+    A scorer, a model or this package raised an error while the report was computed. The error is
+    not shown, because it could depend on holdout records. The failure is charged, which widens
+    later intervals. Test the model and the scorer on training records, then call ``final_report``
+    again.
     """
 
 
 class LedgerError(RuntimeError):
-    """A ledger could not be used. No answer was released, and the holdout was not queried."""
+    """The ledger could not be used. No answer was released, and the holdout was not queried."""
 
 
 class LedgerMismatchError(LedgerError):
-    """The ledger belongs to another holdout: other data, correlation or parameters."""
+    """The ledger is that of a holdout with other data, correlation or parameters."""
 
 
 class LedgerCorruptedError(LedgerError):
@@ -48,169 +48,170 @@ class LedgerVersionError(LedgerError):
 
 
 class LedgerUnavailableError(LedgerError):
-    """The ledger cannot be read or written: full disk, no permission, no reply of a server."""
+    """The ledger cannot be read or written: full disk, no permission, or no reply of a server."""
 
 
 class LedgerBusyError(LedgerUnavailableError):
-    """Another process held the ledger for longer than the waiting time."""
+    """Another process used the ledger for longer than the timeout."""
 
 
 class ProcessBoundaryError(RuntimeError):
     """An in-memory holdout was queried in a process that does not own it.
 
-    Its budget lives in the process that made it; a copy elsewhere would answer from a duplicate
-    budget. Give the holdout a ``ledger`` path and every process shares one budget.
+    The budget is in the memory of the process that made the holdout. A copy in another process
+    would have a budget of its own. Set ``ledger`` to a path, so that all processes use the same
+    budget.
     """
 
 
 class SharedRecordsError(ValueError):
-    """Training records are holdout records, or not those of the split that a search drew.
+    """Training records include holdout records, or records that the split of a search did not have.
 
-    A model that has seen a record scores too well on it, and the training value would hand out
-    the holdout's own score. Train on other records; if a population holds equal ones,
-    ``ReusableHoldout(..., allow_shared_rows=True)`` allows them and the certificate reports it.
+    The score of a model on a record that it was fitted on is too high, and the training score would
+    reveal the raw holdout score. Fit on other records. If different records may be equal, set
+    ``ReusableHoldout(..., allow_shared_rows=True)``; the certificate then states this assumption.
     """
 
 
 class ScoreContractError(ValueError):
     """A :class:`~sklearn_bdp.metrics.PerRecordScore` broke its contract on training records.
 
-    It did not return one number per record, or a number was outside its declared range. Raised
-    before the holdout is queried, for every ``error_score``.
+    It did not return one number per record, a number was outside its declared range, or numbers
+    depend on other records. It is raised before the holdout is queried, for every ``error_score``.
     """
 
 
 class UnboundedMetricError(ValueError):
-    """The metric has no bounded per-record range or sensitivity, so no guarantee covers it."""
+    """The metric has no proven bound of its range or sensitivity, and a proven bound is needed."""
 
 
 class UnknownFeaturesError(ValueError):
-    """The estimator was fitted on columns that cannot be found in the holdout."""
+    """The estimator was fitted on columns that the holdout does not have."""
 
 
 class NothingSelectedError(ValueError):
-    """A selector found no useful feature and selects none.
+    """A feature selector selected no feature.
 
-    Raised by ``transform`` (in a pipeline: by the pipeline's ``fit``), while the fitted selector
-    itself stays readable. ``on_empty="keep_best"`` goes on with the best there is.
+    It is raised by ``transform``, in a pipeline by the pipeline's ``fit``. The attributes of the
+    fitted selector remain available. Set ``on_empty="keep_best"`` to keep the best features
+    although they were not confirmed.
     """
 
 
 class SklearnBdpWarning(UserWarning):
-    """Base of all warnings of this package; silence one kind by its own class."""
+    """Base class of the warnings of this package. To filter one kind, use its subclass."""
 
 
 class DependenceWarning(SklearnBdpWarning):
-    """The data visibly disagree with the declared correlation model.
+    """The training records contradict the declared correlation model.
 
-    The intervals hold under the declared model only. Declare a model with more dependence, or
-    treat the intervals as too narrow.
+    Intervals are valid under the declared model only. Declare a model with more dependence.
+    Otherwise intervals may be too narrow.
     """
 
 
 class BatchPredictionWarning(DependenceWarning):
     """Predictions of a model depend on the other rows of the batch.
 
-    The model is at fault: its score is not a mean over records, so its interval does not hold.
-    Make features of neighboring rows before the search, and learn scales in ``fit``.
+    The score is then not a mean over records, so that its interval is not valid. Compute features
+    from neighboring rows before the search, and estimate means and scales in ``fit``.
     """
 
 
 class UninformativeIntervalWarning(SklearnBdpWarning):
     """The holdout is too small for a useful interval.
 
-    The computation is correct. The message reports how many records are needed: verify fewer
-    candidates or use a larger holdout.
+    The computation is correct. The message states how many records are needed. Verify fewer
+    candidates, or use a larger holdout.
     """
 
 
 class SecondHoldoutWarning(SklearnBdpWarning):
-    """Another account answered queries about the same targets in this process.
+    """Another holdout with the same targets answered queries in this process.
 
-    The two accounts do not know each other, so their intervals are not valid together. Pass
-    ``search.holdout_`` on, or give both the same ``ledger``.
+    Neither of them counts the queries of the other, so that their intervals are not valid together.
+    Pass ``holdout=search.holdout_`` to the next search, or set the same ``ledger`` for both.
     """
 
 
 class ClippedScoreWarning(SklearnBdpWarning):
-    """Clipping changes the score of the chosen model on training records.
+    """Clipping changes the score of the selected model on training records.
 
-    Nothing is wrong: answers and intervals are about the clipped score. Give the metric wider
-    ``bounds`` if the plain score matters.
+    Answers and intervals are valid for the clipped score. If the score without clipping matters,
+    set wider ``bounds`` of the metric.
     """
 
 
 class DefaultMetricWarning(SklearnBdpWarning):
-    """The estimator's own score has no interval, and another metric takes its place.
+    """The estimator's own score has no interval, and another metric is used instead.
 
-    Nothing is wrong. Name the metric in ``scoring`` to choose it yourself.
+    Results are valid for this metric. To choose the metric, set ``scoring``.
     """
 
 
 class OptimisticScoreWarning(SklearnBdpWarning):
     """The cross-validated score of the selected candidate is well above its verified interval.
 
-    Cross-validation is too good: folds may share patients, places or time with each other, or
-    features may know the target. Trust the verified score, and look for the leak.
+    The cross-validated score is too high: folds may share patients, sites or dates, or features may
+    contain the target. Use the verified score, and look for the leak.
     """
 
 
 class InnerFoldsWarning(SklearnBdpWarning):
     """The inner folds are drawn as if the training records were independent.
 
-    Their scores are too good if the records are not. Declare ``correlation``, pass ``groups``,
-    or give ``cv`` a splitter.
+    Cross-validated scores are too high if they are not. Set ``correlation``, pass ``groups``, or
+    pass a splitter as ``cv``.
     """
 
 
 class MissingClassesWarning(SklearnBdpWarning):
-    """A class is missing from one side of the split.
+    """A class is missing from the training set or from the holdout.
 
-    No model can predict a class that it has not seen. Bring more records, or code ``y`` alike on
-    both sides.
+    A model cannot predict a class that it was not fitted on. Use more records, or code ``y`` in the
+    same way in both.
     """
 
 
 class NothingConfirmedWarning(SklearnBdpWarning):
-    """A selector kept no feature, because none helps on both sides.
+    """A feature selector selected no feature: none helps on both training set and holdout.
 
-    Nothing is wrong with the data. Bring more records, or go without selection.
+    Use more records, or fit without selection.
     """
 
 
 class RowOrderWarning(SklearnBdpWarning):
-    """Two tables have the same records in another order, and only one has an index.
+    """Two tables may have the same records in another order, and only one has an index.
 
-    Rows are matched by their places. Put both in the same order, or drop an index without
-    meaning.
+    Rows are matched by position. Put both in the same order, or reset an index that has no meaning.
     """
 
 
 class SharedGroupsWarning(SklearnBdpWarning):
     """Groups of the training set and of the holdout have the same labels.
 
-    If they are the same groups, models know them, and intervals are too good for new groups:
-    divide whole groups. If labels were given anew on each side, make them unique.
+    If they are the same groups, models were fitted on them, and scores are too high for new groups.
+    Split whole groups. If different groups have the same labels, make the labels unique.
     """
 
 
 class UnverifiedWarning(SklearnBdpWarning):
-    """A metric, or every candidate, was not verified on the holdout.
+    """A metric, or all candidates, were not verified on the holdout.
 
-    Its numbers come from the training set alone. ``get_metric(name)`` explains why a metric has no
-    proven bound, and which one has.
+    Their scores come from the training set alone. ``get_metric(name)`` raises an error that states
+    why a metric has no proven bound, and names alternatives.
     """
 
 
 class UnweightedScoreWarning(SklearnBdpWarning):
-    """``sample_weight`` goes to ``fit``, and scores count each record once.
+    """``sample_weight`` is passed to ``fit``, but scores weigh all records equally.
 
-    Nothing is wrong. Weighted scores have no proven sensitivity.
+    Weighted scores have no proven sensitivity.
     """
 
 
-#: Classes that programs catch or filter. The others are caught by their bases: errors by
-#: `LedgerError`, `ValueError` or `RuntimeError`, warnings by `SklearnBdpWarning`.
+#: Classes that are documented. Programs catch the other errors by `LedgerError`, `ValueError` or
+#: `RuntimeError`, and filter the other warnings by `SklearnBdpWarning`.
 __all__ = [
     "BudgetExhaustedError",
     "DependenceWarning",

@@ -216,8 +216,8 @@ _LEADERBOARD = "counting of leaderboard transcripts (G2)"
 
 def _union_half_width(task, log_count):
     """Return the half-width of a union over ``exp(log_count)`` fixed queries (theory G2)."""
-    log_inverse_level = log_count + math.log(2.0 / task.beta)
-    return math.sqrt(log_inverse_level / (2.0 * task.n_effective))
+    log_inverse_alpha = log_count + math.log(2.0 / task.beta)
+    return math.sqrt(log_inverse_alpha / (2.0 * task.n_effective))
 
 
 def _ladder(task, mechanism):

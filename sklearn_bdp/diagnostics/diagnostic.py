@@ -11,34 +11,35 @@ from sklearn_bdp.utils.validation import caller_level
 
 @dataclasses.dataclass(frozen=True)
 class Diagnostic:
-    """A check against careless use.
+    """A warning or an error of a check, and the data that the check reads.
 
     Parameters
     ----------
     name : str
-        Name in the table of guards.
-    reads : {"arguments", "training set", "released values", "holdout"}
-        Inputs of the check. Only a check that reads the holdout is charged.
-    says : str
-        Message, with names of facts in braces. No fact depends on holdout records.
+        Name in the table of checks in ``doc/developers/mechanisms.md``.
+    source : {"arguments", "training set", "released values", "holdout"}
+        Data that the check reads. Only checks of the holdout are charged.
+    message : str
+        Template of the message, with names of facts in braces. Facts do not depend on holdout
+        records.
     category : type
         Class of the warning or the error.
     """
 
     name: str
-    reads: str
-    says: str
+    source: str
+    message: str
     category: type
 
     def warn(self, **facts: Any) -> None:
-        """Give the warning.
+        """Issue the warning.
 
         Parameters
         ----------
         **facts : object
-            Facts that the message names.
+            Values of the names in the message.
         """
-        warnings.warn(self.says.format(**facts), self.category, stacklevel=caller_level())
+        warnings.warn(self.message.format(**facts), self.category, stacklevel=caller_level())
 
     def error(self, *, remark: str = "", **facts: Any) -> Exception:
         """Return the error to raise.
@@ -46,13 +47,13 @@ class Diagnostic:
         Parameters
         ----------
         remark : str, default=""
-            A further sentence. It depends on the caller's arguments only.
+            Another sentence at the end. It must depend on the caller's arguments only.
         **facts : object
-            Facts that the message names.
+            Values of the names in the message.
 
         Returns
         -------
         Exception
-            Of the guard's class.
+            An error of ``category``.
         """
-        return self.category(f"{self.says.format(**facts)} {remark}".rstrip())
+        return self.category(f"{self.message.format(**facts)} {remark}".rstrip())

@@ -1,13 +1,15 @@
-"""Records recognized by their values, and the check that reads the holdout (theory G21).
+"""Detection of records in both training set and holdout, by digests of their values (theory G21).
 
-A record is the same record in another order, type of number, container or column order, and next
-to missing values. Its digest is a sum over columns of a hash of (column, value), so that columns
-may come in any order where they have names, and the zeros of sparse data need not be looked at.
-Digests of holdout records stay in the process and are never shown. The check reports one of a few
-words, which is charged. Rows that are known to be training rows are never compared again, at no
-charge. An account in memory knows nothing of others: a new one of records that were asked about
-starts from nothing, and its intervals with it. Such records are known by their targets, in their
-order, which stay when features are added, chosen or transformed.
+The digest of a record is a sum over columns of a hash of (column, value). It is the same for
+records in another order, with another type of number, in another container and, for named columns,
+with columns in another order. Zeros add nothing, so that sparse data are hashed fast. Digests of
+holdout records stay in the process and are never shown. A comparison with the holdout reports at
+most one of a few findings, and is charged. Rows that are known to be training rows are not compared
+again.
+
+A holdout without a ledger does not know the queries that another one of the same records answered,
+so that its intervals would be too narrow. Other holdouts of the process are therefore recognized by
+their targets in order, which do not change if features are added, selected or transformed.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ SECOND_HOLDOUT = Diagnostic(
     "both holdouts one ledger.",
     SecondHoldoutWarning,
 )
-#: Possible findings of a check, in the order of the search: it reports at most one.
+#: Possible findings of a comparison with the holdout. The first one that applies is reported.
 OVERLAP_FINDINGS = {
     "rows": Diagnostic(
         "shared rows",
@@ -104,73 +106,76 @@ HOLDOUT_RECORDS_SCORED = Diagnostic(
     "The holdout was not queried.",
     SharedRecordsError,
 )
-#: Assumption if training set and holdout share labels of groups.
+#: Assumption if training set and holdout have group labels in common.
 RELABELED_GROUPS_ASSUMPTION = (
     "groups of the holdout are others than those of the training set (labels given anew)"
 )
-#: Targets below which equal ones may well be those of other records.
-_FEWEST = 20
-#: Part of a holdout's rows that are those of another one where it is a subgroup of it.
-_SUBGROUP = 0.9
-#: Chance below which a class is missing from one side for a reason.
-_NO_CHANCE = 1e-3
-#: Fitted attributes of scikit-learn's models that are training rows: of neighbors, of support
-#: vector machines, of Gaussian processes.
-_KEEPERS = ("_fit_X", "support_vectors_", "X_train_")
-_PARTS = 20  # members of an ensemble, or of a list among the fit parameters, that are looked at
-_TOGETHER = 64  # columns of numbers that are hashed at a time
-_MISSING = np.uint64(0x7FF8DEADBEEF0001)
+#: Fewest records whose targets identify them. Fewer targets are often those of other records, too.
+_MIN_TARGETS = 20
+#: A holdout is a subset of another one if more than this fraction of its rows are in that.
+_MIN_SHARED_FRACTION = 0.9
+#: If a class is missing with a smaller probability than this, chance does not explain it.
+_MAX_CHANCE = 1e-3
+#: Fitted attributes of scikit-learn's models that contain training rows: of nearest neighbors,
+#: support vector machines and Gaussian processes.
+_TRAINING_ROW_ATTRIBUTES = ("_fit_X", "support_vectors_", "X_train_")
+_MAX_MEMBERS = 20  # largest number of members of an ensemble or a list that are inspected
+_COLUMNS_PER_BLOCK = 64  # number of numeric columns that are hashed together
+_MISSING_CODE = np.uint64(0x7FF8DEADBEEF0001)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Training records that an analyst brings to a holdout, hashed when they are compared."""
+    """Training records that are to be compared with a holdout. Digests are computed when needed."""
 
-    #: Pairs of records and targets; without targets, features are compared alone.
+    #: Pairs of records and targets. If targets are None, only features are compared.
     tables: tuple
-    train_model: Any = None  # the correlation of the training records, which may name groups
+    train_model: Any = None  # correlation model of the training records, which may have groups
     classifier: bool = False  # whether targets are classes
-    #: Names of the fit parameters that hold the last tables, one for each of them.
+    #: Names of the fit parameters that the last tables are from, one for each of these tables.
     parameter_names: tuple[str, ...] = ()
 
     def with_tables_of(self, fit_params: dict[str, Any]) -> TrainingData:
-        """Return the training data with all tables among fit parameters."""
-        names = []
+        """Return the training data together with the tables among fit parameters."""
+        parameter_names = []
         tables = []
         for name, value in fit_params.items():
             for table in _tables_in(value, self.tables[0][0]):
-                names.append(name)
+                parameter_names.append(name)
                 tables.append((table, None))
         if not tables:
             return self
         return dataclasses.replace(
-            self, tables=(*self.tables, *tables), parameter_names=tuple(names)
+            self, tables=(*self.tables, *tables), parameter_names=tuple(parameter_names)
         )
 
-    def parameter_of(self, index: int) -> str | None:
-        """Return the name of the fit parameter that holds a table, None for X."""
-        n_without_name = len(self.tables) - len(self.parameter_names)
-        if index < n_without_name:
+    def parameter_of(self, table_index: int) -> str | None:
+        """Return the name of the fit parameter that a table is from, None for ``X``."""
+        n_unnamed = len(self.tables) - len(self.parameter_names)
+        if table_index < n_unnamed:
             return None
-        return self.parameter_names[index - n_without_name]
+        return self.parameter_names[table_index - n_unnamed]
 
     def remark(self) -> str:
         """Return a sentence that names the fit parameters with tables, for messages."""
         if not self.parameter_names:
             return ""
-        names = ", ".join(dict.fromkeys(self.parameter_names))
-        return f"Fit parameters that were compared: {names}."
+        parameter_names = ", ".join(dict.fromkeys(self.parameter_names))
+        return f"Fit parameters that were compared: {parameter_names}."
 
     @functools.cached_property
     def rows(self) -> list[Any]:
-        """Digests of each table's rows with and without targets; none for cells without values."""
+        """Digests of the rows of each table: a list of pairs of arrays, with and without targets.
+
+        Arrays are empty for tables that cannot be hashed.
+        """
         digests: list[Any] = []
         for X, y in self.tables:
             try:
                 features_only = row_digests(X)
                 with_targets = features_only
                 if y is not None:
-                    with_targets = features_only + _summed(_as_table(y), "target ")
+                    with_targets = features_only + _sum_cell_hashes(_as_table(y), "target ")
             except (TypeError, ValueError):
                 features_only = np.array([], np.uint64)
                 with_targets = features_only
@@ -179,28 +184,32 @@ class TrainingData:
 
     @functools.cached_property
     def groups(self) -> Any:
-        """Digests of the labels of groups; empty where there are none."""
+        """Digests of the group labels; empty without groups."""
         return group_digests(self.train_model)
 
     @functools.cached_property
     def digest(self) -> str:
-        """Return the digest of the training data, the same for records in any order."""
+        """Digest of all training data, which is the same for records in any order."""
 
         def sorted_digests():
             yield b"classes" if self.classifier else b""
-            for codes in (*self.rows, (self.groups,)):
+            for table_digests in (*self.rows, (self.groups,)):
                 yield b"table"
-                for digests in codes:
+                for digests in table_digests:
                     yield np.sort(digests).tobytes()
 
         return bytes_digest(sorted_digests())
 
-    def finding(self, X: Any, y: Any, model: Any, *, rows: bool) -> str | None:
-        """Return the key in ``OVERLAP_FINDINGS`` of shared holdout records, or None."""
-        if rows:
+    def finding(self, X: Any, y: Any, model: Any, *, compare_rows: bool) -> str | None:
+        """Return the key of the finding in ``OVERLAP_FINDINGS``, or None.
+
+        ``X``, ``y`` and ``model`` are those of the holdout. ``compare_rows``: whether rows are
+        compared, or only groups and labels.
+        """
+        if compare_rows:
             for X_train, y_train in self.tables:
-                shared, chance = count_shared_rows(X_train, y_train, X, y)
-                if shared > chance:
+                n_shared, n_by_chance = count_shared_rows(X_train, y_train, X, y)
+                if n_shared > n_by_chance:
                     return "rows"
         if self.train_model is not None and count_shared_labels(model, self.train_model)[0]:
             return "groups"
@@ -209,24 +218,31 @@ class TrainingData:
         return _label_finding(np.asarray(self.tables[0][1]), np.asarray(y), model)
 
 
-def _check_known_tables(side, shares):
-    """Raise if a table of training records is in part known, and in part of unknown records.
+def _check_tables(training_data, known_fractions):
+    """Raise SharedRecordsError if a table contains both known training rows and other rows.
 
-    ``shares``: of each table, by index, the share of its records that are known.
+    ``known_fractions`` maps positions of tables to the fraction of their rows that are known.
     """
-    for index, share in shares.items():
-        if 0.0 < share < 1.0:
-            name = side.parameter_of(index)
-            if name is None:
+    for table_index, known_fraction in known_fractions.items():
+        if 0.0 < known_fraction < 1.0:
+            parameter_name = training_data.parameter_of(table_index)
+            if parameter_name is None:
                 raise UNKNOWN_TRAINING_ROWS.error()
-            raise HOLDOUT_ROWS_IN_FIT_PARAMETER.error(source=name)
+            raise HOLDOUT_ROWS_IN_FIT_PARAMETER.error(source=parameter_name)
 
 
 def _label_finding(y_train, y_holdout, model):
-    """Return "labels" or "classes" if labels of both sides cannot be of one population, or None."""
-    sides = y_train, y_holdout
-    text = ["text" in column_kinds(side) for side in sides]  # one of them: an error of its own
-    if text[0] != text[1] or any(side.size != len(side) or not side.size for side in sides):
+    """Return "labels" or "classes" if labels of training set and holdout do not match, else None.
+
+    "labels": no label is in both. "classes": a class is missing from one, more than by chance.
+    """
+    targets_of_both = y_train, y_holdout
+    is_text = [
+        "text" in column_kinds(targets) for targets in targets_of_both
+    ]  # one of them: an error of its own
+    if is_text[0] != is_text[1] or any(
+        targets.size != len(targets) or not targets.size for targets in targets_of_both
+    ):
         return None
     y_train = y_train.ravel()
     y_holdout = y_holdout.ravel()
@@ -240,216 +256,268 @@ def _label_finding(y_train, y_holdout, model):
     return None
 
 
-def _misses_expected_class(labels, other_labels, other_size):
-    """Return whether other labels lack a class of ``labels`` that chance hardly leaves out."""
+def _misses_expected_class(labels, other_labels, other_n):
+    """Return whether a class of ``labels`` is missing from the others, more than by chance.
+
+    ``other_n`` is the effective number of the other labels.
+    """
     classes, counts = np.unique(labels, return_counts=True)
-    is_expected = (1.0 - counts / len(labels)) ** other_size < _NO_CHANCE
+    is_expected = (1.0 - counts / len(labels)) ** other_n < _MAX_CHANCE
     return (~np.isin(classes, other_labels) & is_expected).any()
 
 
 class TrainingRowRegistry:
-    """Rows of the training set: drawn by a search, or compared with the holdout before."""
+    """Digests of rows that are known to be training rows of a holdout.
+
+    They were split from the holdout by a search, or compared with it before.
+    """
 
     def __init__(self, *, both_parts_given: bool = False) -> None:
         self.drawn = False  # whether a search drew the holdout and its training rows
-        #: Whether one fit was given training and holdout records: X that it split, or X_val.
+        #: Whether the same fit had training and holdout records: ``X`` that it split, or ``X_val``.
         self.both_parts_given = both_parts_given
-        self._added: list[TrainingData] = []  # to be hashed when another side comes
-        self._known = [np.array([], np.uint64), np.array([], np.uint64)]
-        self._groups = np.array([], np.uint64)
-        self._sides: set[str] = set()
+        self._pending: list[TrainingData] = []  # hashed when other training data are compared
+        #: Digests of known rows with targets, and without targets.
+        self._known_digests = [np.array([], np.uint64), np.array([], np.uint64)]
+        self._group_digests = np.array([], np.uint64)
+        self._data_digests: set[str] = set()  # `TrainingData.digest` of all known data
 
     def __getstate__(self) -> dict[str, Any]:
-        self._take_in()  # a pickle holds no record
+        self._hash_pending()  # so that a pickle contains no record
         return vars(self)
 
-    def add(self, side: TrainingData, *, drawn: bool = False) -> None:
-        """Take in a side that has no holdout records."""
+    def add(self, training_data: TrainingData, *, drawn: bool = False) -> None:
+        """Register training data without holdout records; ``drawn``: a search drew the split."""
         self.drawn |= drawn
-        self._added.append(side)
+        self._pending.append(training_data)
 
-    def _take_in(self):
-        for side in self._added:
-            self._sides.add(side.digest)
-            self._groups = np.union1d(self._groups, side.groups)
-            for codes in side.rows:
-                self._known = list(map(np.union1d, self._known, codes))
-        self._added = []
+    def _hash_pending(self):
+        """Replace pending training data by their digests."""
+        for training_data in self._pending:
+            self._data_digests.add(training_data.digest)
+            self._group_digests = np.union1d(self._group_digests, training_data.groups)
+            for table_digests in training_data.rows:
+                self._known_digests = list(map(np.union1d, self._known_digests, table_digests))
+        self._pending = []
 
-    def known_overlap_status(self, side: TrainingData, *, explicit: bool) -> str | None:
+    def known_overlap_status(self, training_data: TrainingData, *, explicit: bool) -> str | None:
         """Return the additional assumption if these training records are already known.
 
-        None if they must be compared with the holdout. ``explicit``: rows beyond those of a drawn
-        split are compared instead of rejected.
+        The text is empty without an assumption. Return None if the records must be compared with
+        the holdout. ``explicit``: unknown rows are compared also if a search drew the split.
+        Otherwise they raise SharedRecordsError.
         """
-        if any(side is added for added in self._added):
+        if any(training_data is pending for pending in self._pending):
             return ""
-        shares = self._shares(side)
-        is_known_group = np.isin(side.groups, self._groups)
+        known_fractions = self._known_fractions(training_data)
+        is_known_group = np.isin(training_data.groups, self._group_digests)
         if self.drawn and not explicit:
-            _check_known_tables(side, shares)
+            _check_tables(training_data, known_fractions)
         if self.drawn and is_known_group.any() and not is_known_group.all():
             OVERLAP_FINDINGS["groups"].warn()
             return RELABELED_GROUPS_ASSUMPTION
-        rows_only = side.train_model is None and not side.classifier
-        all_known = (self.drawn or rows_only) and min(shares.values(), default=1.0) == 1.0
-        return "" if all_known or side.digest in self._sides else None
+        has_rows_only = training_data.train_model is None and not training_data.classifier
+        all_known = (self.drawn or has_rows_only) and min(
+            known_fractions.values(), default=1.0
+        ) == 1.0
+        return "" if all_known or training_data.digest in self._data_digests else None
 
-    def _shares(self, side):
-        """Return the part of known rows by the index of each table that can be compared."""
-        self._take_in()
+    def _known_fractions(self, training_data):
+        """Return the fraction of known rows by position of each table that has digests."""
+        self._hash_pending()
         return {
-            index: float(np.isin(codes, self._known[y is None]).mean())
-            for index, ((codes, _), (_, y)) in enumerate(zip(side.rows, side.tables, strict=True))
-            if codes.size
+            index: float(np.isin(table_digests, self._known_digests[y is None]).mean())
+            for index, ((table_digests, _), (_, y)) in enumerate(
+                zip(training_data.rows, training_data.tables, strict=True)
+            )
+            if table_digests.size
         }
 
     def stored_training_rows(self, estimator: Any, X: Any) -> TrainingData:
-        """Return the rows that a model keeps; beside a drawn split, unknown ones were transformed.
+        """Return the training rows that a fitted model stores, such as support vectors.
 
-        ``X``: records of the columns that are compared.
+        ``X`` are records with the columns to compare. If a search drew the split, tables without a
+        known row are left out: the model has transformed their rows.
         """
-        tables = [((rows, None),) for rows in _kept_rows(estimator, X)]
+        tables = [((rows, None),) for rows in _stored_rows(estimator, X)]
         if self.drawn:
-            tables = [table for table in tables if self._are_known(TrainingData(table))]
+            tables = [table for table in tables if self._has_known_row(TrainingData(table))]
         return TrainingData(sum(tables, ()))
 
-    def _are_known(self, side):
-        """Return whether any row is known, or rows cannot be compared."""
-        shares = self._shares(side)
-        return not shares or any(shares.values())
+    def _has_known_row(self, training_data):
+        """Return whether a row is known, or no table has digests."""
+        known_fractions = self._known_fractions(training_data)
+        return not known_fractions or any(known_fractions.values())
 
-    def check_no_holdout_records(self, side: TrainingData, X: Any, y: Any) -> None:
-        """Raise if records to be scored are those that a fit held out.
+    def check_no_holdout_records(self, training_data: TrainingData, X: Any, y: Any) -> None:
+        """Raise SharedRecordsError if records to be scored are holdout records of the same fit.
 
-        The caller of that fit passed training and holdout records, so that the error shows nothing
-        new. ``X``, ``y``: the holdout's records.
+        The caller passed training and holdout records to that fit, so that the error reveals
+        nothing new. ``X`` and ``y`` are the holdout records.
         """
         if not self.both_parts_given:
             return
-        self._take_in()
-        X_scored, y_scored = side.tables[0]
-        known_digests = self._known[y_scored is None]
-        new_rows = np.flatnonzero(~np.isin(side.rows[0][0], known_digests))
+        self._hash_pending()
+        X_scored, y_scored = training_data.tables[0]
+        known_digests = self._known_digests[y_scored is None]
+        new_rows = np.flatnonzero(~np.isin(training_data.rows[0][0], known_digests))
         if new_rows.size:
             y_new = None if y_scored is None else safe_indexing(y_scored, new_rows)
-            shared, chance = count_shared_rows(safe_indexing(X_scored, new_rows), y_new, X, y)
-            # Single rows count, too, if none of them equals another record of the fit.
-            if shared == new_rows.size:
+            n_shared, n_by_chance = count_shared_rows(
+                safe_indexing(X_scored, new_rows), y_new, X, y
+            )
+            # If records of the fit are all distinct, equality by chance is excluded.
+            if n_shared == new_rows.size:
                 holdout_digests = row_digests(X, None if y_new is None else y)
                 fit_digests = np.concatenate([holdout_digests, known_digests])
-                chance = 0 if np.unique(fit_digests).size == fit_digests.size else chance
-            if shared > chance:
-                raise HOLDOUT_RECORDS_SCORED.error(count=shared)
+                n_by_chance = 0 if np.unique(fit_digests).size == fit_digests.size else n_by_chance
+            if n_shared > n_by_chance:
+                raise HOLDOUT_RECORDS_SCORED.error(count=n_shared)
 
     def record_fingerprints(self, X: Any, y: Any) -> Any:
-        """Return 16 bits of each record that differs from all others of the fit.
+        """Return fingerprints of the holdout records, for copies of a search without records.
 
-        By them a copy without records recognizes holdout records, without identifying any of them.
+        A fingerprint has 16 bits, so that it does not identify a record. Only records that differ
+        from all others of the fit have one.
+
+        Returns
+        -------
+        column_names : set of str or None
+            Names of the columns of a frame.
+        fingerprints : ndarray of uint64
+            Distinct fingerprints, by position of columns and, for frames, also by name.
         """
-        self._take_in()
+        self._hash_pending()
         digests, counts = np.unique(row_digests(X, y), return_counts=True)
-        unique_digests = digests[(counts == 1) & ~np.isin(digests, self._known[y is None])]
+        unique_digests = digests[(counts == 1) & ~np.isin(digests, self._known_digests[y is None])]
         is_unique = np.isin(row_digests(X, y), unique_digests) & self.both_parts_given
         # Columns by position and, in frames, also by name.
         column_names = [None, {*map(str, X.columns)}] if is_frame(X) else [None]
-        marks = [
-            row_digests(X, y, names=names)[is_unique] >> np.uint64(48) for names in column_names
+        fingerprints = [
+            row_digests(X, y, names=names_or_none)[is_unique] >> np.uint64(48)
+            for names_or_none in column_names
         ]
-        return column_names[-1], np.unique(np.concatenate(marks))
+        return column_names[-1], np.unique(np.concatenate(fingerprints))
 
 
-def check_fingerprints(marks: Any, X: Any, y: Any) -> None:
-    """Raise if most of the records to be scored have such marks, more than by chance."""
-    names, holdout_marks = marks
+def check_fingerprints(fingerprints: Any, X: Any, y: Any) -> None:
+    """Raise SharedRecordsError if most records to be scored have fingerprints of the holdout.
+
+    ``fingerprints`` are those of `TrainingRowRegistry.record_fingerprints`.
+    """
+    names, holdout_fingerprints = fingerprints
     names = names if is_frame(X) and names and names <= {*map(str, X.columns)} else None
-    is_marked = np.isin(row_digests(X, y, names=names) >> np.uint64(48), holdout_marks)
-    chance = is_marked.size * len(holdout_marks) / 2**16
-    if is_marked.sum() > max(0.5 * is_marked.size, chance + 4.0 * np.sqrt(chance)):
-        raise HOLDOUT_RECORDS_SCORED.error(count=int(is_marked.sum()))
+    has_fingerprint = np.isin(row_digests(X, y, names=names) >> np.uint64(48), holdout_fingerprints)
+    n_by_chance = has_fingerprint.size * len(holdout_fingerprints) / 2**16
+    if has_fingerprint.sum() > max(
+        0.5 * has_fingerprint.size, n_by_chance + 4.0 * np.sqrt(n_by_chance)
+    ):
+        raise HOLDOUT_RECORDS_SCORED.error(count=int(has_fingerprint.sum()))
 
 
-def _kept_rows(estimator, X, depth=4):
-    """Yield the training rows that a fitted model, or one inside it, keeps as they are."""
+def _stored_rows(estimator, X, depth=4):
+    """Yield tables of training rows that a fitted model, or a model inside it, stores.
+
+    ``depth`` is the number of levels of nested models that are inspected.
+    """
     state = getattr(estimator, "__dict__", None) or {}
-    for name in _KEEPERS:
+    for name in _TRAINING_ROW_ATTRIBUTES:
         rows = state.get(name)
         if sp.issparse(rows) or (isinstance(rows, np.ndarray) and rows.dtype.kind in "biuf"):
             yield from _tables_in(rows, X)
     if depth and (hasattr(estimator, "get_params") or "estimator" in state):
         for inner in _inner_objects(state):
-            yield from _kept_rows(inner, X, depth - 1)
+            yield from _stored_rows(inner, X, depth - 1)
 
 
 def _inner_objects(state):
-    """Yield the objects inside a fitted model: fitted attributes, steps, or its estimator."""
-    fitted = [value for name, value in state.items() if name.endswith("_") or name == "steps"]
-    for value in fitted or [state.get("estimator")]:  # frozen, or calibrated
-        for item in value[:_PARTS] if isinstance(value, (list, tuple)) else [value]:
+    """Yield the objects in the state of a fitted model: fitted attributes, steps, or estimator."""
+    fitted_values = [
+        value for name, value in state.items() if name.endswith("_") or name == "steps"
+    ]
+    for value in fitted_values or [state.get("estimator")]:  # of a frozen or calibrated model
+        for item in value[:_MAX_MEMBERS] if isinstance(value, (list, tuple)) else [value]:
             yield item[1] if isinstance(item, tuple) and len(item) > 1 else item
 
 
 def _tables_in(value, X, depth=3):
-    """Yield the tables (``eval_set``, references) that may hold records."""
+    """Yield tables with the columns of ``X`` in a fit parameter such as ``eval_set``.
+
+    ``depth`` is the number of levels of nested lists that are inspected.
+    """
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple) and depth:
-        for item in value[:_PARTS]:
+        for item in value[:_MAX_MEMBERS]:
             yield from _tables_in(item, X, depth - 1)
     elif (is_frame(value) or getattr(value, "ndim", 0) == 2) and same_columns(value, X):
         yield value
 
 
 def count_shared_rows(X, y, X_holdout, y_holdout):
-    """Return how many training records are holdout records, and how many chance explains.
+    """Return the number of training records in the holdout, and the number that chance explains.
 
-    If ``y`` is None, records are compared without targets. In a population with equal records,
-    training records equal one another as well: chance explains the number expected from those,
-    four standard deviations and one more record. It explains 0 if the training records as a whole
-    are the holdout, or a part of it that chance cannot have picked.
+    If ``y`` is None, records are compared without targets. If a population has equal records, the
+    training set has equal records, too. Chance explains the number of shared records that is
+    expected from these, plus four standard deviations, plus one record. It explains none if all
+    training records are in the holdout, each at least as often as in the training set, and they are
+    more than half of it.
     """
     digests = _digests_of_both(X, y, X_holdout, y_holdout)
     if digests is None:
         return 0, 0
-    training, holdout = digests
-    values, counts = np.unique(training, return_counts=True)
-    n_shared = int(np.isin(training, holdout).sum())
-    if n_shared == training.size and values.size > 1 and 2 * n_shared > holdout.size:
-        # Rows of the holdout one by one: of a large discrete population a sample as large hardly
-        # ever stays within another's counts.
-        holdout_values, holdout_counts = np.unique(holdout, return_counts=True)
-        if np.all(holdout_counts[np.searchsorted(holdout_values, values)] >= counts):
+    training_digests, holdout_digests = digests
+    distinct_digests, counts = np.unique(training_digests, return_counts=True)
+    n_shared = int(np.isin(training_digests, holdout_digests).sum())
+    if (
+        n_shared == training_digests.size
+        and distinct_digests.size > 1
+        and 2 * n_shared > holdout_digests.size
+    ):
+        # A random sample of a discrete population hardly ever has every record at most as often as
+        # another sample of this size.
+        holdout_values, holdout_counts = np.unique(holdout_digests, return_counts=True)
+        if np.all(holdout_counts[np.searchsorted(holdout_values, distinct_digests)] >= counts):
             return n_shared, 0
-    chances = _chances_of_equal_records(counts, holdout.size)
+    chances = _chances_of_equal_records(counts, holdout_digests.size)
     expected = float((counts * chances).sum())
-    # Twice: once for the records that meet, once because the rate itself is estimated.
+    # Twice: for the number of shared records, and for the error of the estimated probabilities.
     variance = 2.0 * float((counts**2 * chances * (1.0 - chances)).sum())
     return n_shared, math.floor(expected + 4.0 * math.sqrt(variance) + 1.0)
 
 
 def _digests_of_both(X, y, X_holdout, y_holdout):
-    """Return digests of training and holdout records, or None if these cannot be compared."""
-    shared = None
+    """Return digests of training and of holdout records, or None if they cannot be compared."""
+    shared_names = None
     if all(hasattr(table, "iloc") and hasattr(table, "columns") for table in (X, X_holdout)):
-        shared = {*map(str, X.columns)}.intersection(map(str, X_holdout.columns)) or None
+        shared_names = {*map(str, X.columns)}.intersection(map(str, X_holdout.columns)) or None
     try:
-        if shared is None and len({_as_table(table).shape[1] for table in (X, X_holdout)}) > 1:
+        if (
+            shared_names is None
+            and len({_as_table(table).shape[1] for table in (X, X_holdout)}) > 1
+        ):
             return None
-        training = row_digests(X, y, names=shared)
-        holdout = row_digests(X_holdout, None if y is None else y_holdout, names=shared)
-    except (TypeError, ValueError):  # cells without values, ragged rows: nothing to compare
+        training_digests = row_digests(X, y, names=shared_names)
+        holdout_digests = row_digests(
+            X_holdout, None if y is None else y_holdout, names=shared_names
+        )
+    except (TypeError, ValueError):  # cells that cannot be hashed, or ragged rows
         return None
-    return (training, holdout) if training.size and holdout.size else None
+    return (
+        (training_digests, holdout_digests)
+        if training_digests.size and holdout_digests.size
+        else None
+    )
 
 
 def _chances_of_equal_records(counts, n_holdout):
-    """Return the chance that a holdout of so many has an equal of each distinct record.
+    """Return for each distinct record the probability that a holdout contains an equal one.
 
-    ``counts``: how often each distinct record is in the training set.
+    ``counts`` has the number of times that each distinct record is in the training set.
     """
-    # Of the other training records a random set as large as the holdout holds an equal one with a
-    # hypergeometric chance, which is free of bias. If there are fewer others than that, the rate
-    # of equal pairs gives an upper bound (Jensen).
+    # The probability that a random subset of the other training records, as large as the holdout,
+    # contains an equal one is hypergeometric, and an unbiased estimate. If there are fewer other
+    # training records than that, the rate of equal pairs gives an upper bound (Jensen).
     n_training = int(counts.sum())
     n_others = n_training - 1
     if n_holdout <= n_others:
@@ -461,53 +529,57 @@ def _chances_of_equal_records(counts, n_holdout):
 
 
 def row_digests(X, y=None, *, names=None):
-    """Return a 64-bit digest of each record.
+    """Return a 64-bit digest of each record, shape (n_records,).
 
-    Equal records have equal digests in any container, among calls with the same ``names``: columns
-    of a frame to look at, or None for all columns, identified by position. Numbers are compared in
-    single precision.
+    Equal records have equal digests in all containers. Numbers are equal if they are in single
+    precision. ``names`` are the columns of a frame to compare, by name. If None, all columns are
+    compared, by position. With ``y``, targets are a part of the record.
     """
     if sp.issparse(X):
         cells = X.tocoo()
-        total = np.zeros(X.shape[0], np.uint64)
+        digests = np.zeros(X.shape[0], np.uint64)
         salts = np.array([_salt(str(column)) for column in range(X.shape[1])], np.uint64)
-        np.add.at(total, cells.row, _hashed(cells.data, salts[cells.col]))
+        np.add.at(digests, cells.row, _hash_cells(cells.data, salts[cells.col]))
     elif names is None:
-        total = _summed(_as_table(X), "")
+        digests = _sum_cell_hashes(_as_table(X), "")
     else:
         X = X.iloc[:, [str(name) in names for name in X.columns]]
-        total = _summed(_as_table(X), "name ", map(str, X.columns))
-    return total if y is None else total + _summed(_as_table(y), "target ")
+        digests = _sum_cell_hashes(_as_table(X), "name ", map(str, X.columns))
+    return digests if y is None else digests + _sum_cell_hashes(_as_table(y), "target ")
 
 
-def _summed(table, prefix, names=None):
-    """Return the sums of the hashes of the cells in each row; columns are known by labels."""
+def _sum_cell_hashes(table, prefix, names=None):
+    """Return for each row the sum of its cells' hashes.
+
+    The hash of a column depends on ``prefix`` and on its name, or on its position if ``names`` is
+    None.
+    """
     labels = list(range(table.shape[1]) if names is None else names)
     if not labels:
         raise ValueError("no columns")
     salts = np.array([_salt(f"{prefix}{label}") for label in labels], np.uint64)
-    total = np.zeros(len(table), np.uint64)
+    sums = np.zeros(len(table), np.uint64)
     is_array = isinstance(table, np.ndarray)
-    step = _TOGETHER if is_array and table.dtype.kind in "biuf" else 1
-    for start in range(0, len(labels), step):
-        columns = slice(start, start + step)
-        block = table[:, columns] if is_array else table.iloc[:, start].to_numpy()[:, None]
-        total += _hashed(block, salts[columns]).sum(axis=1, dtype=np.uint64)
-    return total
+    block_size = _COLUMNS_PER_BLOCK if is_array and table.dtype.kind in "biuf" else 1
+    for start in range(0, len(labels), block_size):
+        columns = slice(start, start + block_size)
+        cells = table[:, columns] if is_array else table.iloc[:, start].to_numpy()[:, None]
+        sums += _hash_cells(cells, salts[columns]).sum(axis=1, dtype=np.uint64)
+    return sums
 
 
-def _hashed(cells, salts):
-    """Return a hash of each cell under the salt of its column; zeros count nothing."""
+def _hash_cells(cells, salts):
+    """Return a hash of each cell with the salt of its column, 0 for zeros."""
     codes = cell_codes(cells)
     return np.where(codes == 0, np.uint64(0), splitmix64(codes, salts))
 
 
 def _as_table(data):
-    """Return a frame or a sparse table, or an array with a column for each cell of a record."""
+    """Return frames and sparse matrices unchanged, and other data as a two-dimensional array."""
     data = as_single_array(data)
     if sp.issparse(data) or (hasattr(data, "iloc") and hasattr(data, "columns")):
         return data
-    if not hasattr(data, "__array__"):  # the cells of lists keep their types
+    if not hasattr(data, "__array__"):  # cells of lists with several types keep their types
         data = np.asarray(list(data), dtype=object)
     data = np.asarray(data)
     return data.reshape(len(data), -1)
@@ -516,9 +588,10 @@ def _as_table(data):
 def cell_codes(cells, *, single=True):
     """Return a 64-bit code of each cell: 0 for zero, one code for all missing values.
 
-    ``single``: numbers count to single precision, so that a copy in it is the same.
+    With ``single``, numbers are rounded to single precision, so that a copy in it has the same
+    codes.
     """
-    # A type of pandas (categories, strings, masked numbers) has objects in its cells.
+    # Extension types of pandas (categories, strings, masked numbers) become arrays of objects.
     has_numpy_dtype = isinstance(getattr(cells, "dtype", None), np.dtype)
     cells = np.asarray(cells, dtype=None if has_numpy_dtype else object)
     if cells.dtype.kind in "biuf":
@@ -526,18 +599,21 @@ def cell_codes(cells, *, single=True):
         with np.errstate(over="ignore", invalid="ignore"):
             rounded = values.astype(np.float32).astype(np.float64) if single else values
         codes = (rounded + 0.0).view(np.uint64)  # -0.0 is 0.0
-        return np.where(np.isnan(values), _MISSING, codes)
+        return np.where(np.isnan(values), _MISSING_CODE, codes)
     if cells.dtype.kind in "mM":
-        return np.where(np.isnat(cells), _MISSING, cells.astype(np.int64).view(np.uint64))
+        return np.where(np.isnat(cells), _MISSING_CODE, cells.astype(np.int64).view(np.uint64))
     code_of_cell = {}
     codes = [_cell_code(cell, code_of_cell) for cell in cells.ravel().tolist()]
     return np.array(codes, dtype=np.uint64).reshape(cells.shape)
 
 
 def _cell_code(cell, code_of_cell):
-    """Return the code of a cell of any type; text that reads as a number is that number."""
+    """Return the code of a cell of any type; text such as "1.5" has the code of the number.
+
+    ``code_of_cell`` caches the codes of cells that were seen before.
+    """
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
-        return _MISSING
+        return _MISSING_CODE
     if isinstance(cell, bytes):
         cell = cell.decode("utf-8", "surrogateescape")
     cell = cell if isinstance(cell, str | numbers.Real) else str(cell)
@@ -551,11 +627,12 @@ def _cell_code(cell, code_of_cell):
 
 @functools.lru_cache(maxsize=1024)
 def _salt(text):
+    """Return the 64-bit hash of a text."""
     return np.uint64(text_code(text))
 
 
 def splitmix64(codes, salt):
-    """Return a hash of each code under a salt (splitmix64's finaliser)."""
+    """Return a hash of each code with a salt (finalizer of splitmix64)."""
     with np.errstate(over="ignore"):
         bits = (codes ^ salt) * np.uint64(0x9E3779B97F4A7C15) + salt
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -564,45 +641,47 @@ def splitmix64(codes, salt):
 
 
 def forget_answered_targets() -> None:
-    """Forget the targets of answered queries, as a new process would."""
+    """Clear the targets of answered queries, so that the process is like a new one."""
     ANSWERED_TARGETS.clear()
 
 
 def targets_digest(X: Any, y: Any) -> str | None:
-    """Return a digest that identifies targets; None if they are too few.
+    """Return a digest that identifies a holdout by its targets in order, or None.
 
-    Targets that are sorted (or all the same) may be those of any table of that size: then the
-    features count, too. Also None inside the fits of a search or cross-validation, which are
-    tested from outside, and in workers.
+    If targets are sorted by label, many tables of that size have the same ones, so that features
+    are included. Return None for fewer than 20 targets, in worker processes, and inside the fits
+    of a search or cross-validation, which test the model on other records.
     """
-    if num_samples(y) < _FEWEST or multiprocessing.parent_process() or inside_validation():
+    if num_samples(y) < _MIN_TARGETS or multiprocessing.parent_process() or inside_validation():
         return None
     labels = np.asarray(y)
     labels = labels.astype(float) if labels.dtype.kind in "biu" else labels
     labels = labels.ravel() if labels.size == len(labels) else labels
-    repeats = labels.ndim == 1 and (labels[1:] == labels[:-1]).any()
-    return data_digest(X, labels) if repeats and is_sorted_by_label(labels) else data_digest(labels)
+    has_runs = labels.ndim == 1 and (labels[1:] == labels[:-1]).any()
+    if has_runs and is_sorted_by_label(labels):
+        return data_digest(X, labels)
+    return data_digest(labels)
 
 
 def has_other_holdout(targets: set[str], rows: Callable[[], Any]) -> bool:
-    """Return whether an account has answered about these targets, or about nearly all of the rows.
+    """Return whether another holdout of this process with these records answered queries.
 
-    ``targets`` holds digests of targets. ``rows`` returns digests of rows with targets, so that a
-    subgroup of a holdout is found, too.
+    ``targets`` are digests of targets. ``rows`` is a function without arguments that returns
+    digests of rows with targets, to detect a subset of another holdout.
     """
     if not ANSWERED_TARGETS.keys().isdisjoint(targets):
         return True
     new_rows = rows() if ANSWERED_TARGETS and targets else None
-    if not new_rows or len(np.unique(new_rows[0])) < _FEWEST:
+    if not new_rows or len(np.unique(new_rows[0])) < _MIN_TARGETS:
         return False
     return any(
-        answered_rows and np.isin(new_rows[0], answered_rows[0]).mean() > _SUBGROUP
+        answered_rows and np.isin(new_rows[0], answered_rows[0]).mean() > _MIN_SHARED_FRACTION
         for answered_rows in _answered_rows()
     )
 
 
 def _answered_rows():
-    """Yield the rows about which accounts of this process have answered, computed once."""
+    """Yield digests of the rows of holdouts that answered queries, which are computed once."""
     for digest, rows in ANSWERED_TARGETS.items():
         if callable(rows):
             rows = rows()
@@ -611,7 +690,7 @@ def _answered_rows():
 
 
 def is_sorted_by_label(labels: Any) -> bool:
-    """Return whether equal labels form one run each, as in a table sorted by label."""
+    """Return whether records with equal labels are adjacent, as in a table sorted by label."""
     runs = labels[np.r_[True, labels[1:] != labels[:-1]]]
-    # The first runs decide most cases without sorting all.
-    return all(np.unique(group).size == group.size for group in (runs[:1000], runs))
+    # The first 1,000 runs are checked first, because they decide most cases.
+    return all(np.unique(run_labels).size == run_labels.size for run_labels in (runs[:1000], runs))

@@ -1,6 +1,6 @@
-"""Diagnostics of models and scores: batch dependence, dependence, few groups, fallen scores.
+"""Diagnostics of models and scores: batch dependence, dependent records, clipped and fallen scores.
 
-Everything here sees training records and released values only.
+They read training records and released values only.
 """
 
 from __future__ import annotations
@@ -116,51 +116,70 @@ BATCH_DEPENDENT_SCORES = Diagnostic(
     exceptions.ScoreContractError,
 )
 
-#: Part of the range from which on an interval is uninformative.
+#: An interval is uninformative if it covers at least this fraction of the range of the metric.
 UNINFORMATIVE_SHARE = 0.9
-#: Standard errors by which a cross-validated score may exceed its expectation by chance. The
-#: interval contains the expected score of all candidates with probability ``confidence_level``, so
-#: a false alarm needs a cross-validated score of the chosen one that is so far too high: 1 in 740
-#: for one candidate, and about the best of 400 equal ones.
-CHANCE = 3.0
-#: Groups in a holdout (as many as they are worth) below which cross-validation does better.
+#: Number of standard errors by which a cross-validated score may exceed its expectation by chance.
+#: Since the interval contains the expected score, a false alarm needs a cross-validated score that
+#: is this much too high. The probability is 1 in 740 for one candidate. The best of about 400 equal
+#: candidates reaches it.
+MAX_STANDARD_ERRORS = 3.0
+#: Effective number of groups in a holdout below which nested cross-validation is recommended.
 FEW_GROUPS = 100
-#: Records of a fold from which on their scores show dependence of neighbours.
-SMALLEST_FOLD = 40
-#: Rows that a model is asked to predict: features that look further back go unnoticed.
-ROWS = 48
-#: Rows that a caller's score is asked about: one by subgroups needs some of each.
-SCORED_ROWS = 400
-#: Different pipelines of one search that are asked.
-MOST_KINDS = 12
-#: Fewer training rows are not split into two different batches.
-FEWEST_ROWS = 16
-#: Line of the certificate of a search with such a model.
-ASSUMPTION = (
+#: Fewest test records of a fold whose scores are tested for dependence of neighbors.
+MIN_FOLD_SIZE = 40
+#: Largest number of rows of a batch. Dependence on rows farther away is not detected.
+MAX_BATCH_SIZE = 48
+#: Largest number of rows of a batch for a caller's scoring function, which may need several groups.
+MAX_SCORED_BATCH_SIZE = 400
+#: Largest number of different kinds of pipelines that are checked in one search.
+MAX_PIPELINE_KINDS = 12
+#: Fewest training rows for a check.
+MIN_TRAINING_ROWS = 16
+#: Line of the certificate if predictions depend on other rows of a batch.
+BATCH_DEPENDENCE_ASSUMPTION = (
     "NOT MET: predictions with {names} depend on the other rows of a batch. Their scores are not "
     "means over records, and their intervals are not guaranteed"
 )
 
 
 def run_dependence_test(division, estimator, metric, score, *, groups=None, scores_and_folds=None):
-    """Compare cross-validated scores of one candidate with the declared correlation; warn once.
+    """Test the declared correlation by cross-validated scores of one candidate, and warn once.
 
-    ``score(metric, folds)`` returns its cross-validated scores, NaN if it cannot be fitted.
-    ``scores_and_folds`` has its scores from the inner cross-validation and the fold of each record.
-    If they do not suit the check, the candidate is fitted again. Returns the report of the check
-    that suits the correlation and its per-record scores, or None twice.
+    Parameters
+    ----------
+    division : HoldoutSplit
+        Split of a fit, with the training records and both declared correlations.
+    estimator : estimator
+        The candidate.
+    metric : BoundedMetric
+        Metric of the search. If it is not a mean over records, another one is used.
+    score : callable
+        ``score(metric, folds)`` fits the candidate on folds of training records and returns a score
+        for each record, NaN for records that are not tested or if it cannot be fitted.
+    groups : array-like of shape (n_train,), default=None
+        Groups of the training records that are tested for dependence.
+    scores_and_folds : tuple of two ndarrays of shape (n_train,), default=None
+        Scores of the inner cross-validation, and the fold that tested each record, or -1. If they
+        cannot be used, the candidate is fitted again.
+
+    Returns
+    -------
+    report : object or None
+        Report of the test for the declared correlation; None if there is none.
+    scores : ndarray or None
+        The per-record scores that were tested.
     """
     model = division.train_model
-    declared = division.model if model is None else model
-    has_strength = declares_time(declared) or declares_influence(declared)
+    declared_model = division.model if model is None else model
+    has_strength = declares_time(declared_model) or declares_influence(declared_model)
     scheme = division.scheme if model is None else division.train_scheme
     is_independent = scheme.has_independent_records
     has_coordinates = division.coordinates is not None and is_independent
     tests_groups = has_coordinates or (isinstance(model, Groups) and not is_independent)
-    classes = is_classifier(estimator)
-    labels = np.asarray(division.y) if classes and np.ndim(division.y) == 1 else None
+    has_classes = is_classifier(estimator)
+    labels = np.asarray(division.y) if has_classes and np.ndim(division.y) == 1 else None
     has_order = tests_groups or (is_independent and not _is_sorted(labels))
-    # Of dates that are judged given their past, and given the rest, there is nothing to test.
+    # Dates given their past, and nodes given the rest, may depend on each other in any way.
     is_free = scheme.in_time_order or division.scheme.is_conditional
     is_testable = has_order and not is_free and _has_record_scores(division, estimator, metric)
     result = None, None
@@ -168,32 +187,32 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, scor
         metric = _per_record_metric(division, estimator)
         scores_and_folds = None
     row_order = _original_row_order(division)
-    scored = partial(_scores_in_shuffled_folds, metric, score, row_order)
+    score_shuffled = partial(_scores_in_shuffled_folds, metric, score, row_order)
     if has_strength:
-        result = _of_strength(division, declared, metric, score, scores_and_folds)
+        result = _test_declared_strength(division, declared_model, metric, score, scores_and_folds)
     elif is_testable and tests_groups:
-        scores = scored(len(row_order)) if scores_and_folds is None else scores_and_folds[0]
-        result = _of_groups(declared, scores, labels, row_order, division.coordinates)
+        scores = score_shuffled(len(row_order)) if scores_and_folds is None else scores_and_folds[0]
+        result = _test_groups(declared_model, scores, labels, row_order, division.coordinates)
     elif is_testable:
-        result = _in_row_order(scored, row_order, groups, scores_and_folds)
+        result = _test_row_order(score_shuffled, row_order, groups, scores_and_folds)
     warn_undeclared_dependence(division, result[0])
     return result
 
 
 def _is_sorted(labels):
-    """Return whether there are labels, and rows are sorted by them."""
+    """Return whether rows are sorted by label; False if labels are None."""
     return labels is not None and is_sorted_by_label(labels)
 
 
 def _original_row_order(division):
-    """Return the positions of the training records in the order of the caller's rows."""
+    """Return the positions of the training records, sorted by the caller's rows."""
     if division.train is None:
         return np.arange(num_samples(division.X))
     return np.argsort(division.train, kind="stable")
 
 
 def _has_record_scores(division, estimator, metric):
-    """Return whether records have scores of their own that can be cross-validated anew."""
+    """Return whether a per-record score can be cross-validated for the estimator."""
     y = division.y
     is_single = y is None or np.ndim(y) == 1
     has_supported_targets = is_single or type_of_target(y) != "multiclass-multioutput"
@@ -202,19 +221,22 @@ def _has_record_scores(division, estimator, metric):
 
 
 def _scores_in_shuffled_folds(metric, score, row_order, n_rows=MAX_SERIES):
-    """Return scores in folds drawn without regard to the order of rows: the tests stay exact."""
+    """Return cross-validated scores of the first rows in shuffled folds, so that tests are exact.
+
+    ``n_rows`` is the number of rows. If all scores of these are NaN, all rows are used.
+    """
     rows = np.sort(row_order[:n_rows])
     shuffled = KFold(min(3, len(rows)), shuffle=True, random_state=0)
     folds = [(rows[train_fold], rows[test]) for train_fold, test in shuffled.split(rows)]
     scores = score(metric, folds)
-    # Among the first rows a class may be missing.
+    # A class may be missing from the first rows.
     if n_rows < len(row_order) and np.isnan(scores).all():
         return _scores_in_shuffled_folds(metric, score, row_order, len(row_order))
     return scores
 
 
 def _per_record_metric(division, estimator):
-    """Return a score of records that shows dependence in place of one that has none."""
+    """Return a metric with a score for each record, for the test of dependence."""
     name = "neg_mean_absolute_error"
     if is_classifier(estimator):
         has_chances = hasattr(estimator, "predict_proba") and np.ndim(division.y) == 1
@@ -222,50 +244,55 @@ def _per_record_metric(division, estimator):
     return get_metric(name, estimator=estimator, y=division.y)
 
 
-def _of_strength(division, declared, metric, score, scores_and_folds):
-    """Test a declared strength: of a chain by scores in time, of a network by labels (G33, G25).
+def _test_declared_strength(division, declared_model, metric, score, scores_and_folds):
+    """Test the declared strength of a chain by scores, or of a network by labels (G33, G25).
 
-    Return the report, or None if it cannot be tested, and the scores in time, or None.
+    Return the report and the scores in time order. The report is None if the strength cannot be
+    tested, the scores if labels were tested.
     """
     n = num_samples(division.X)
-    if declares_influence(declared):
+    if declares_influence(declared_model):
         labels = division.y
-        if labels is None or np.ndim(labels) != 1 or declared.n_records != n:
+        if labels is None or np.ndim(labels) != 1 or declared_model.n_records != n:
             return None, None
-        return declared_strength_test(declared, labels=labels), None
+        return declared_strength_test(declared_model, labels=labels), None
     row_order = _original_row_order(division)
     if scores_and_folds is None:
-        folds = declared.folds(n, min(3, n - 1))
-        last_fold = np.full(n, -1)
+        folds = declared_model.folds(n, min(3, n - 1))
+        fold_of_record = np.full(n, -1)
         for i, (_, test) in enumerate(folds):
-            last_fold[test] = i
+            fold_of_record[test] = i
         scores = score(metric, folds)
     else:
-        scores, last_fold = scores_and_folds
+        scores, fold_of_record = scores_and_folds
     scores = np.asarray(scores)[row_order]
-    last_fold = np.asarray(last_fold)[row_order]
+    fold_of_record = np.asarray(fold_of_record)[row_order]
     if np.isnan(scores).all():
         return None, None
-    sequences = declared.components(n)[row_order] if declared.n_records == n else None
-    report = declared_strength_test(declared, scores=scores, folds=last_fold, sequences=sequences)
+    sequences = declared_model.components(n)[row_order] if declared_model.n_records == n else None
+    report = declared_strength_test(
+        declared_model, scores=scores, folds=fold_of_record, sequences=sequences
+    )
     return report, scores
 
 
-def _of_groups(model, scores, labels, row_order, coordinates):
-    """Test that groups next to each other are independent, by scores and by signed residuals.
+def _test_groups(model, scores, labels, row_order, coordinates):
+    """Test that neighboring groups are independent, by scores and by signed residuals.
 
-    Class means are subtracted, so that a table sorted by class does not count as dependence. Return
-    the report and the scores, or None for both if there are too few scores.
+    Groups are neighbors in the order of rows, or by ``coordinates``. Class means are subtracted, so
+    that a table sorted by class does not count as dependence. Return the report and the scores, or
+    None for both if there are too few scores.
     """
     if np.isfinite(scores).sum() < 2 or model.n_records not in (None, len(scores)):
         return None, None
     row_order = row_order if coordinates is None else slice(None)
     tested_values = [scores]
     if labels is not None:
-        tested_values = [_less_means(scores, labels)]
+        tested_values = [_subtract_label_means(scores, labels)]
         ordered_labels = labels[row_order]
         n_changes = np.count_nonzero(ordered_labels[1:] != ordered_labels[:-1])
-        # If groups have about one class each, tables often list them class by class.
+        # Tables of groups with one class each are often sorted by class. Residuals would then show
+        # dependence.
         if coordinates is not None or n_changes >= len(model.sizes_):
             tested_values.append(_residuals(scores, labels))
     codes = model.components(len(scores))[row_order]
@@ -276,52 +303,55 @@ def _of_groups(model, scores, labels, row_order, coordinates):
 
 
 def _residuals(scores, labels):
-    """Return by how much labels lie above (+) or below predictions, read off scores.
+    """Return the signed deviation of labels from predictions, reconstructed from scores.
 
-    Models that predict classes equally well show in their scores alone little of labels that
-    lean the same way. Classes are the lower and the upper half.
+    It is positive for labels in the upper half of the classes that are predicted badly. If a model
+    predicts all classes equally well, scores alone do not show that neighbors have similar labels.
+    The means over predicted signs are subtracted.
     """
     codes = np.unique(labels, return_inverse=True)[1]
-    sign = np.where(2 * codes > codes.max(), 1.0, -1.0)
-    loss = np.nanmax(scores) - scores
-    predicted = np.where(2.0 * loss > np.nanmax(loss), -sign, sign)
-    return _less_means(sign * loss, predicted)
+    class_sign = np.where(2 * codes > codes.max(), 1.0, -1.0)
+    losses = np.nanmax(scores) - scores
+    predicted_sign = np.where(2.0 * losses > np.nanmax(losses), -class_sign, class_sign)
+    return _subtract_label_means(class_sign * losses, predicted_sign)
 
 
-def _less_means(values, labels):
-    """Return the values less the mean of their label."""
+def _subtract_label_means(values, labels):
+    """Return the values minus the mean of their label."""
     codes = np.unique(labels, return_inverse=True)[1]
     sums = np.bincount(codes, np.nan_to_num(values))
     counts = np.bincount(codes, ~np.isnan(values))
     return values - (sums / np.maximum(counts, 1))[codes]
 
 
-def _in_row_order(scored, row_order, groups, scores_and_folds):
-    """Test that neither the order of the rows nor their groups matter, as independence implies.
+def _test_row_order(score_shuffled, row_order, groups, scores_and_folds):
+    """Test that scores depend neither on the order of rows nor on groups.
 
-    Return the report and the tested scores, or None for both if there are too few scores.
+    ``score_shuffled()`` returns scores in shuffled folds. Return the report and the tested scores
+    in the order of rows, or None for both if there are too few scores.
     """
-    last_fold = None if groups is not None or scores_and_folds is None else scores_and_folds[1]
-    # Every record is in a test fold, of enough records to be permuted.
-    suits = last_fold is not None and last_fold.min() >= 0
-    if suits and np.bincount(last_fold).min() >= SMALLEST_FOLD:
+    fold_of_record = None if groups is not None or scores_and_folds is None else scores_and_folds[1]
+    # Usable folds test every record, and have enough records for a permutation test.
+    is_usable = fold_of_record is not None and fold_of_record.min() >= 0
+    if is_usable and np.bincount(fold_of_record).min() >= MIN_FOLD_SIZE:
         scores = scores_and_folds[0][row_order]
-        report = correlation.independence_test(scores, folds=last_fold[row_order])
-        # The models of some folds may be worse: such scores are computed again with shuffled folds.
+        report = correlation.independence_test(scores, folds=fold_of_record[row_order])
+        # If only the test across folds rejects, the models of some folds may be worse. Scores are
+        # then computed again with shuffled folds.
         if report.misfit or not correlation.independence_test(scores).misfit:
             return report, scores
-    scores = scored()[row_order]
-    tested = ~np.isnan(scores)
-    if tested.sum() < 2:
+    scores = score_shuffled()[row_order]
+    is_tested = ~np.isnan(scores)
+    if is_tested.sum() < 2:
         return None, None
-    labels = None if groups is None else np.asarray(groups)[row_order][tested]
-    return correlation.independence_test(scores[tested], groups=labels), scores[tested]
+    labels = None if groups is None else np.asarray(groups)[row_order][is_tested]
+    return correlation.independence_test(scores[is_tested], groups=labels), scores[is_tested]
 
 
 def warn_too_few_groups(holdout):
-    """Warn once, before any fit, that few groups give wide intervals, and name an alternative.
+    """Warn once if a holdout has so few groups that intervals will be wide.
 
-    A holdout that is too small had a warning with its own numbers when it was opened.
+    ``holdout`` is a `ReusableHoldout`. A holdout that is too small caused another warning before.
     """
     model = holdout.dependence
     account = holdout.account
@@ -338,7 +368,10 @@ def warn_too_few_groups(holdout):
 
 
 def warn_undeclared_dependence(division, report=None):
-    """Give one warning with all evidence against the declared correlation."""
+    """Issue one warning with all evidence against the declared correlation, if there is any.
+
+    The evidence are the hints of ``division`` and the message of ``report``.
+    """
     message = "" if report is None else report.message
     sentences = list(division.hints)
     if message:
@@ -350,12 +383,31 @@ def warn_undeclared_dependence(division, report=None):
 def warn_about_selected_model(
     holdout, metric, division, *, of, score, interval, training, clipping=None, has_interval=True
 ):
-    """Warn if the selected model has an uninformative interval or an optimistic score.
+    """Warn if the selected model has an uninformative interval, an optimistic or a clipped score.
 
-    ``has_interval``: whether the metric has an interval. If not, the certificate explains why.
+    All values are released or from the training set, in score units. There is no warning about the
+    interval if the holdout caused another one before, as too small or with few groups.
 
-    All values are released or of the training set. Holdouts that are too small or have few groups
-    had their warning before.
+    Parameters
+    ----------
+    holdout : ReusableHoldout
+        The holdout.
+    metric : BoundedMetric
+        Metric of the scores.
+    division : HoldoutSplit
+        Split of the fit.
+    of : str
+        Description of the model, for messages.
+    score : float
+        Verified score.
+    interval : tuple of float
+        Lower and upper end of its interval.
+    training : float
+        Cross-validated score.
+    clipping : Clipping or None, default=None
+        Effect of clipping on the training records.
+    has_interval : bool, default=True
+        Whether the metric has an interval. If not, the certificate states the reason.
     """
     warn_clipped_score(metric, clipping, of)
     low, high = interval
@@ -381,17 +433,20 @@ def warn_about_selected_model(
 
 
 def _is_optimistic(metric, division, training, high):
-    """Return whether a training score is above a limit by more than its own variation."""
+    """Return whether a cross-validated score is above an upper limit by more than chance."""
     n = num_samples(division.X)
     train_model = Independent() if division.train_model is None else division.train_model
     tail = score_tail(train_model, n, **dataclasses.asdict(metric.expected_shape(n)))
-    unit = min(1.0, max(0.0, metric.to_unit(training)))
-    span = metric.upper - metric.lower
-    return training - CHANCE * span * float(tail.standard_deviation(unit)) > high
+    unit_score = min(1.0, max(0.0, metric.to_unit(training)))
+    score_range = metric.upper - metric.lower
+    return (
+        training - MAX_STANDARD_ERRORS * score_range * float(tail.standard_deviation(unit_score))
+        > high
+    )
 
 
 def warn_clipped_score(metric, clipping, of):
-    """Warn if clipping changes the training score, and name a remedy; return whether it does."""
+    """Warn if clipping changes the training score noticeably, and return whether it does."""
     if clipping is None or not clipping.is_noticeable:
         return False
     CLIPPED_SCORE.warn(
@@ -407,73 +462,77 @@ def warn_clipped_score(metric, clipping, of):
     return True
 
 
-# -- does a model score each record by itself, and new ones at all? --------------------------------
+# -- dependence of predictions on other rows of a batch -------------------------------------------
 
 
 def is_batch_dependent(model, X):
-    """Return whether predictions of a fitted model for some rows change when others are exchanged.
+    """Return whether predictions of a fitted model depend on the other rows of a batch.
 
-    ``X`` are training rows. Half of a batch stays where it is and the rest becomes other rows: a
-    model that scores records one by one predicts the same for the half that stayed, to the last
-    bit, even if it uses the position of a row in the batch. Random predictions are ignored.
+    ``X`` are training rows. Two batches have half of their rows in common, at the same positions.
+    A model that predicts records one by one has the same predictions for these. Models whose
+    predictions are random are not reported.
     """
-    if num_samples(X) < FEWEST_ROWS:
+    if num_samples(X) < MIN_TRAINING_ROWS:
         return False
-    return _changes(model, X, *_batches(num_samples(X), ROWS))
+    return _depends_on_other_rows(model, X, *_batches(num_samples(X), MAX_BATCH_SIZE))
 
 
 def _batches(n, max_size):
-    """Return rows of a batch, of a batch that shares half of them, and positions of the shared."""
+    """Return the rows of two batches, and the positions in them at which rows are the same."""
     size = min(max_size, n // 2)
     rng = np.random.default_rng(0)
     batch = np.arange(size) + (n - size) // 2
-    shared = rng.permutation(size)[: size // 2]
+    shared_positions = rng.permutation(size)[: size // 2]
     changed_batch = rng.permutation(n)[:size]
-    changed_batch[shared] = batch[shared]
-    return batch, changed_batch, shared
+    changed_batch[shared_positions] = batch[shared_positions]
+    return batch, changed_batch, shared_positions
 
 
-def _changes(model, X, batch, changed_batch, shared):
-    """Return whether predictions for the shared rows of two batches depend on the other rows."""
-    first = safe_indexing(X, batch)
-    second = safe_indexing(X, changed_batch)
-    if hasattr(second, "iloc"):  # windows of time need the order of their index
-        second = second.set_axis(first.index, axis=0)
+def _depends_on_other_rows(model, X, batch, changed_batch, shared_positions):
+    """Return whether predictions for the rows that two batches share depend on the other rows."""
+    X_batch = safe_indexing(X, batch)
+    X_changed = safe_indexing(X, changed_batch)
+    if hasattr(X_changed, "iloc"):  # features over time windows need an index in order
+        X_changed = X_changed.set_axis(X_batch.index, axis=0)
     for name in ("predict_proba", "decision_function", "predict"):
-        responses = _responses(model, name, first)
-        changed_responses = _responses(model, name, second)
+        responses = _predict_or_none(model, name, X_batch)
+        changed_responses = _predict_or_none(model, name, X_changed)
         if responses is None or changed_responses is None:
             continue
-        if _equal(responses[shared], changed_responses[shared]):
+        if _are_close(responses[shared_positions], changed_responses[shared_positions]):
             return False
-        repeated_responses = _responses(model, name, first)
+        repeated_responses = _predict_or_none(model, name, X_batch)
         if repeated_responses is None:
             return False
-        return _equal(responses[shared], repeated_responses[shared])
+        return _are_close(responses[shared_positions], repeated_responses[shared_positions])
     return False
 
 
 def check_later_rows(model, X, dates, *, name):
-    """Raise if predictions of a fitted model for a date change with rows of later dates.
+    """Raise ValueError if predictions of a fitted model for a date depend on later dates.
 
-    ``dates`` are numbers of the dates of the training rows ``X``, in time order. Rows of the last
-    dates of a stretch become other rows: predictions for the first dates must not change.
+    ``dates`` are the dates of the training rows ``X`` as numbers, in time order. In a batch of
+    consecutive dates, the rows of the second half are replaced. Predictions for the first half must
+    not change. ``name`` is the name of the model in the message.
     """
     unique_dates = np.unique(dates)
-    if len(unique_dates) < FEWEST_ROWS:
+    if len(unique_dates) < MIN_TRAINING_ROWS:
         return
-    n_dates = max(4, ROWS * len(unique_dates) // len(dates))
+    n_dates = max(4, MAX_BATCH_SIZE * len(unique_dates) // len(dates))
     batch_dates = unique_dates[(len(unique_dates) - n_dates) // 2 :][:n_dates]
     batch = np.flatnonzero(np.isin(dates, batch_dates))
     is_late = dates[batch] > batch_dates[(len(batch_dates) - 1) // 2]
     changed_batch = batch.copy()
     changed_batch[is_late] = np.random.default_rng(0).permutation(len(dates))[: is_late.sum()]
-    if _changes(model, X, batch, changed_batch, ~is_late):
+    if _depends_on_other_rows(model, X, batch, changed_batch, ~is_late):
         raise PREDICTIONS_FROM_LATER_ROWS.error(name=name)
 
 
-def _responses(model, name, X):
-    """Return one row of responses per record, or None if the model does not give them."""
+def _predict_or_none(model, name, X):
+    """Return the result of a prediction method, records first; None if the model has none.
+
+    ``name`` is the name of the method. Errors of the model count as no result.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -485,84 +544,105 @@ def _responses(model, name, X):
     return responses if responses.ndim and len(responses) == num_samples(X) else None
 
 
-def _equal(first, second):
-    """Return whether two arrays agree, numbers up to rounding in single precision."""
-    if first.dtype.kind not in "iufb":
-        return bool(np.all(first == second))
-    first = first.astype(float)
-    second = second.astype(float)
-    finite = first[np.isfinite(first)]
-    width = 1e-5 * float(np.ptp(finite)) + 1e-6 * float(np.abs(finite).max()) if finite.size else 0
-    return np.allclose(first, second, rtol=0.0, atol=width, equal_nan=True)
+def _are_close(values, other_values):
+    """Return whether two arrays are equal, for numbers up to rounding in single precision."""
+    if values.dtype.kind not in "iufb":
+        return bool(np.all(values == other_values))
+    values = values.astype(float)
+    other_values = other_values.astype(float)
+    finite_values = values[np.isfinite(values)]
+    tolerance = 0.0
+    if finite_values.size:
+        tolerance = 1e-5 * float(np.ptp(finite_values)) + 1e-6 * float(np.abs(finite_values).max())
+    return np.allclose(values, other_values, rtol=0.0, atol=tolerance, equal_nan=True)
 
 
 def non_sklearn_components(model):
-    """Return the parts of a model that are not from scikit-learn, functions among them."""
-    parts = [model]
-    foreign_parts = []
+    """Return the components of a model, or functions in it, that are not from scikit-learn."""
+    components = [model]
+    foreign_components = []
     if isinstance(model, BaseEstimator):
         values = model.get_params(deep=True).values()
-        parts += [value for value in values if hasattr(value, "fit") or callable(value)]
-    for component in parts:
+        components += [value for value in values if hasattr(value, "fit") or callable(value)]
+    for component in components:
         # Functions and classes have a module of their own.
         definition = component if hasattr(component, "__qualname__") else type(component)
         package = f"{getattr(definition, '__module__', None)}".split(".")[0]
         if package != "sklearn" or isinstance(component, FunctionTransformer):
-            foreign_parts.append(component)
-    return foreign_parts
+            foreign_components.append(component)
+    return foreign_components
 
 
 class BatchDependenceCheck:
-    """Check of one model of each kind of pipeline, with one warning."""
+    """Check whether predictions depend on other rows: once for each kind of pipeline of a search.
+
+    Parameters
+    ----------
+    dates : ndarray of shape (n_train,), default=None
+        Dates of the training rows as numbers, if dates are judged given their past. If given, only
+        later dates must not change predictions.
+    """
 
     def __init__(self, dates=None):
-        self.dates = dates  # of training rows, if each is judged given its past
-        self._asked = set()
-        self._found = []
-        self._scores: list[Any] = []
+        self.dates = dates
+        self._checked_kinds = set()
+        self._dependent_names = []
+        self._checked_metrics: list[Any] = []
 
-    def ask(self, model, X):
-        """Look at a fitted model, unless one with the same foreign parts was looked at.
+    def check_model(self, model, X):
+        """Check a fitted model, unless one with the same components was checked.
 
-        ``X``: training rows, with the columns that it was fitted on.
+        Models of scikit-learn components alone are not checked. ``X`` are training rows with the
+        columns that the model was fitted on. Warn at the first finding.
         """
-        parts = non_sklearn_components(model)
-        pipeline_kind = repr(parts)
-        if not parts or pipeline_kind in self._asked or len(self._asked) >= MOST_KINDS:
+        components = non_sklearn_components(model)
+        pipeline_kind = repr(components)
+        if (
+            not components
+            or pipeline_kind in self._checked_kinds
+            or len(self._checked_kinds) >= MAX_PIPELINE_KINDS
+        ):
             return
-        self._asked.add(pipeline_kind)
-        name = ", ".join(getattr(part, "__name__", type(part).__name__) for part in parts)
+        self._checked_kinds.add(pipeline_kind)
+        name = ", ".join(
+            getattr(component, "__name__", type(component).__name__) for component in components
+        )
         if self.dates is not None:
             check_later_rows(model, X, self.dates, name=name)
-        elif name not in self._found and is_batch_dependent(model, X):
-            if not self._found:
+        elif name not in self._dependent_names and is_batch_dependent(model, X):
+            if not self._dependent_names:
                 BATCH_DEPENDENT_PREDICTIONS.warn(name=name)
-            self._found.append(name)
+            self._dependent_names.append(name)
 
     def check_score(self, metric, model, X, y):
-        """Raise if a caller's score of a record depends on other records; checked once.
+        """Raise ScoreContractError if a caller's score of a record depends on other records.
 
-        ``X``, ``y``: training rows, with the columns that the model was fitted on.
+        Each metric is checked once. ``X`` and ``y`` are training rows, with the columns that the
+        model was fitted on.
         """
         n = num_samples(X)
-        if metric.uses_predictions_only or not metric.is_mean or metric in self._scores:
+        if metric.uses_predictions_only or not metric.is_mean or metric in self._checked_metrics:
             return
-        self._scores.append(metric)
-        if n < FEWEST_ROWS or is_batch_dependent(model, X):  # which has a warning of its own
+        self._checked_metrics.append(metric)
+        if n < MIN_TRAINING_ROWS or is_batch_dependent(model, X):  # the model has another warning
             return
-        batch, changed_batch, shared = _batches(n, SCORED_ROWS)
+        batch, changed_batch, shared_positions = _batches(n, MAX_SCORED_BATCH_SIZE)
         y = np.asarray(y)
         try:
             scores, changed_scores, repeated_scores = (
-                metric.training_scores(model, safe_indexing(X, rows), y[rows])[0][shared]
+                metric.training_scores(model, safe_indexing(X, rows), y[rows])[0][shared_positions]
                 for rows in (batch, changed_batch, batch)
             )
-        except Exception:  # a function may need more rows than these
+        except Exception:  # of the function, which may need more rows
             return
-        if not _equal(scores, changed_scores) and _equal(scores, repeated_scores):
+        if not _are_close(scores, changed_scores) and _are_close(scores, repeated_scores):
             raise BATCH_DEPENDENT_SCORES.error(name=metric.name)
 
     @property
     def assumptions(self):
-        """Lines that a certificate must contain."""
-        return (ASSUMPTION.format(names=", ".join(self._found)),) if self._found else ()
+        """Lines for the certificate, as a tuple; empty without a finding."""
+        return (
+            (BATCH_DEPENDENCE_ASSUMPTION.format(names=", ".join(self._dependent_names)),)
+            if self._dependent_names
+            else ()
+        )

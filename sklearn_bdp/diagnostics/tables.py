@@ -1,6 +1,6 @@
-"""Diagnostics of tables: their form and the order of their records.
+"""Diagnostics of tables: their columns, the order of their records, and declared dependence.
 
-Of the holdout only the form is read: names, number and kind of columns.
+Of the holdout, only names, number and types of columns are read.
 """
 
 import numpy as np
@@ -24,29 +24,36 @@ DIFFERENT_SCHEMA = Diagnostic(
     ValueError,
 )
 
-#: Fix if ``X`` was narrowed to some columns.
+#: Fix if columns of ``X`` were removed since the holdout was made.
 SELECTED_COLUMNS_FIX = (
     "Pass all columns and keep the selected ones inside the pipeline: "
     "make_pipeline(ColumnTransformer([('kept', 'passthrough', columns)]), model)"
 )
-#: Hints of the arguments.
-IN_GROUPS = ", but correlation=None assumes independence. Set correlation='groups', with groups="
-UNUSED = "groups= was passed, but neither correlation nor cv uses it. Set correlation='groups'"
-GROUPS_ARE_DATES = (
+#: Hints about ``groups``, as sentences or as their ends.
+GROUPS_HINT = ", but correlation=None assumes independence. Set correlation='groups', with groups="
+UNUSED_GROUPS_HINT = (
+    "groups= was passed, but neither correlation nor cv uses it. Set correlation='groups'"
+)
+GROUPS_ARE_DATES_HINT = (
     "groups= holds dates, which depend on each other. Pass them as times= with correlation='time'"
 )
-#: Hint if records with dates are declared independent.
-IN_TIME = ", but correlation=None assumes independence. Set correlation='time', or reset the index"
+#: End of a hint if records with dates are declared independent.
+DATES_HINT = (
+    ", but correlation=None assumes independence. Set correlation='time', or reset the index"
+)
 
-#: Share of about equal steps from which on sorted dates look like a calendar: hours, working days,
-#: months.
-REGULAR, ABOUT = 0.75, 0.15
+#: Sorted dates look like a calendar (hours, working days, months) if at least this fraction of the
+#: steps between them is equal, up to this relative difference from the median step.
+MIN_REGULAR_FRACTION, STEP_TOLERANCE = 0.75, 0.15
 
 
 def check_same_schema(estimator, division):
-    """Raise if a given holdout differs from the training set in columns, kinds or targets."""
+    """Raise ValueError if columns or targets of a separate holdout differ from the training set's.
+
+    ``division`` is the `HoldoutSplit` of a fit.
+    """
     if division.train is not None:
-        return  # both are of one table
+        return  # both are rows of the same table
     X = division.X
     X_holdout = division.X_holdout
     is_validation_set = division.config is not None  # otherwise an open holdout was passed
@@ -55,14 +62,18 @@ def check_same_schema(estimator, division):
     holdout_columns = list(getattr(X_holdout, "columns", []))
     if columns and holdout_columns and columns != holdout_columns:
         raise _columns_error(columns, holdout_columns, table)
-    width = _shape(X)[1:]
-    holdout_width = _shape(X_holdout)[1:]
-    pairwise = get_tags(estimator).input_tags.pairwise
-    if len(width) == len(holdout_width) and width != holdout_width and not pairwise:
+    n_columns = _shape(X)[1:]
+    n_holdout_columns = _shape(X_holdout)[1:]
+    is_pairwise = get_tags(estimator).input_tags.pairwise
+    if (
+        len(n_columns) == len(n_holdout_columns)
+        and n_columns != n_holdout_columns
+        and not is_pairwise
+    ):
         raise DIFFERENT_SCHEMA.error(
             table=table,
             reference="X",
-            found=f"{holdout_width[0]} columns instead of {width[0]}",
+            found=f"{n_holdout_columns[0]} columns instead of {n_columns[0]}",
             fix="Pass the same columns in both" if is_validation_set else ADDED_COLUMNS_FIX,
         )
     if ("number", "text") in zip(column_kinds(X), column_kinds(X_holdout), strict=False):
@@ -79,19 +90,19 @@ def check_same_schema(estimator, division):
 
 def _columns_error(columns, holdout_columns, table):
     """Return the error of a table with other columns, or with the same in another order."""
-    missing = [name for name in columns if name not in holdout_columns][:5]
-    extra = [name for name in holdout_columns if name not in columns][:5]
+    missing_names = [name for name in columns if name not in holdout_columns][:5]
+    extra_names = [name for name in holdout_columns if name not in columns][:5]
     problem = "its columns in another order"
-    if missing:
-        problem = f"no columns {missing}"
-    elif extra:
-        problem = f"columns {extra} besides"
+    if missing_names:
+        problem = f"no columns {missing_names}"
+    elif extra_names:
+        problem = f"columns {extra_names} besides"
     if table == "X_val":
-        fix = "Pass the same columns in both" if missing else "Pass X_val[X.columns]"
-    elif missing:
+        fix = "Pass the same columns in both" if missing_names else "Pass X_val[X.columns]"
+    elif missing_names:
         fix = ADDED_COLUMNS_FIX
     else:
-        fix = SELECTED_COLUMNS_FIX if extra else "Pass X[holdout.X.columns]"
+        fix = SELECTED_COLUMNS_FIX if extra_names else "Pass X[holdout.X.columns]"
     return DIFFERENT_SCHEMA.error(table=table, reference="X", found=problem, fix=fix)
 
 
@@ -114,27 +125,30 @@ def _check_same_targets(y, y_holdout, table):
 
 
 def column_kinds(X):
-    """Return "number", "text" or "other" of each column of a frame, or of a whole array."""
+    """Return a list with "number", "text" or "other" for each column of a frame.
+
+    The list has one entry for an array.
+    """
     columns = [column for _, column in X.items()] if hasattr(X, "items") else [X]
     return [_column_kind(column) for column in columns]
 
 
 def _column_kind(column):
-    """Return "number", "text" or "other"; the first objects decide about a column of objects."""
-    # Arrays of the strict array API hold numbers.
-    default_code = "f" if hasattr(column, "__array_namespace__") else "O"
-    code = getattr(getattr(column, "dtype", None), "kind", default_code)
-    if code == "O":
+    """Return "number", "text" or "other"; the first 50 entries decide for a column of objects."""
+    # Arrays of the strict array API contain numbers.
+    default_dtype_code = "f" if hasattr(column, "__array_namespace__") else "O"
+    dtype_code = getattr(getattr(column, "dtype", None), "kind", default_dtype_code)
+    if dtype_code == "O":
         values = np.asarray(column[:50], dtype=object).ravel()[:50].tolist()
         is_text = bool(values) and all(isinstance(value, str) for value in values)
         return "text" if is_text else "other"
-    if code in "biufc":
+    if dtype_code in "biufc":
         return "number"
-    return "text" if code in "UST" else "other"
+    return "text" if dtype_code in "UST" else "other"
 
 
 def same_columns(X, X_other):
-    """Return whether two tables have columns that can be compared: by name, else by position."""
+    """Return whether two tables have the same column names, or the same number of columns."""
     columns = getattr(X, "columns", None)
     other_columns = getattr(X_other, "columns", None)
     if columns is not None and other_columns is not None:
@@ -143,7 +157,7 @@ def same_columns(X, X_other):
 
 
 def _shape(X):
-    """Return the shape of arrays, frames and matrices; of lists that of their array."""
+    """Return the shape of an array, frame, sparse matrix or list; of a ragged list its length."""
     try:
         return tuple(np.shape(X))
     except ValueError:  # ragged
@@ -151,7 +165,11 @@ def _shape(X):
 
 
 def check_row_alignment(owner, X, y, /, *, X_val=None, y_val=None, **others):
-    """Raise if groups, weights or other data of the records name them in another order."""
+    """Raise ValueError if the index of targets, groups or weights is not that of their records.
+
+    ``others`` are such data by name. ``owner`` has the declared ``correlation``, whose index is
+    compared, too.
+    """
     for name, values in {"y": y, **others}.items():
         check_index_alignment(name, values, X)
     check_index_alignment("y_val", y_val, X_val, of="X_val")
@@ -160,9 +178,12 @@ def check_row_alignment(owner, X, y, /, *, X_val=None, y_val=None, **others):
 
 
 def check_time_sorted(X, name="X"):
-    """Raise where records in time come in an order that their index contradicts."""
-    values = index_dates(X, name)
-    if values is None or (values[1:] >= values[:-1]).all():
+    """Raise ValueError if the index of ``X`` has dates that are not in ascending order.
+
+    ``name`` is the name of ``X`` in the message.
+    """
+    dates = index_dates(X, name)
+    if dates is None or (dates[1:] >= dates[:-1]).all():
         return
     raise ValueError(
         "correlation='time' and chains need records in time order, got dates in the index of "
@@ -171,15 +192,18 @@ def check_time_sorted(X, name="X"):
 
 
 def check_sequences_sorted(X, sequences, name="X"):
-    """Raise where the dates of a sequence, in the index of ``X``, do not ascend."""
+    """Raise ValueError if the index of ``X`` has dates that are not ascending in a sequence.
+
+    ``sequences`` has the sequence of each record.
+    """
     dates = date_level(getattr(X, "index", None))
     if dates is None:
         return
-    values = date_numbers(dates, f"{name}.index")
+    date_values = date_numbers(dates, f"{name}.index")
     order = np.argsort(sequences, kind="stable")
-    codes = np.asarray(sequences)[order]
-    back = np.diff(values[order]) < np.zeros(1, dtype=np.diff(values[:1]).dtype)
-    if (back & (codes[1:] == codes[:-1])).any():
+    sorted_sequences = np.asarray(sequences)[order]
+    steps_back = np.diff(date_values[order]) < np.zeros(1, dtype=np.diff(date_values[:1]).dtype)
+    if (steps_back & (sorted_sequences[1:] == sorted_sequences[:-1])).any():
         raise ValueError(
             "a chain needs the records of each sequence in time order, got dates in the index of "
             f"{name} that are unsorted inside a sequence: pass {name}.sort_index(), with targets "
@@ -188,16 +212,16 @@ def check_sequences_sorted(X, sequences, name="X"):
 
 
 def check_validation_is_later(X, X_val):
-    """Raise where a series is not sorted, or the validation records do not come last."""
+    """Raise ValueError if dates in an index are not sorted, or validation dates are not later."""
     check_time_sorted(X)
     check_time_sorted(X_val, "X_val")
     if not _has_dates(X) or not _has_dates(X_val):
         return
     try:
-        early = date_level(X_val.index).min() <= date_level(X.index).max()
-    except TypeError:  # dates with and without a zone, or periods of another length
+        starts_early = date_level(X_val.index).min() <= date_level(X.index).max()
+    except TypeError:  # dates with and without a time zone, or periods of different lengths
         return
-    if early:
+    if starts_early:
         raise ValueError(
             "X_val must come after X if records come in time (correlation='time' or a chain): a "
             "model is verified on the future of its training records. Pass the last records as "
@@ -206,54 +230,67 @@ def check_validation_is_later(X, X_val):
 
 
 def declaration_hints(X, *, correlation, groups, splitters):
-    """Return hints of the arguments at dependence that the declared correlation omits."""
-    names = [type(s).__name__ for s in splitters if hasattr(s, "split")]
+    """Return sentences on arguments that suggest an undeclared dependence, as a tuple.
+
+    ``splitters`` are the ``cv`` and similar arguments of a fit.
+    """
+    splitter_names = [
+        type(splitter).__name__ for splitter in splitters if hasattr(splitter, "split")
+    ]
     if holds_dates(groups):
-        return (GROUPS_ARE_DATES,)
-    by_group = next((name for name in names if "Group" in name), None)
+        return (GROUPS_ARE_DATES_HINT,)
+    group_splitter = next(
+        (splitter_name for splitter_name in splitter_names if "Group" in splitter_name), None
+    )
     if correlation is not None:
-        used = by_group or _reads_groups(correlation)
-        return () if groups is None or used else (UNUSED,)
-    hints = _group_hints(groups, by_group)
-    if "TimeSeriesSplit" in names:
-        hints.append("TimeSeriesSplit was passed" + IN_TIME)
+        uses_groups = group_splitter or _uses_groups(correlation)
+        return () if groups is None or uses_groups else (UNUSED_GROUPS_HINT,)
+    hints = _group_hints(groups, group_splitter)
+    if "TimeSeriesSplit" in splitter_names:
+        hints.append("TimeSeriesSplit was passed" + DATES_HINT)
     elif _has_dates(X):
         hints += _index_hints(X.index)
     return tuple(hints)
 
 
 def _group_hints(groups, splitter_name):
-    """Return hints of groups with several records, or of a splitter by groups without any."""
+    """Return a list with a hint if groups have several records, or if ``cv`` is by group.
+
+    ``splitter_name`` is the class name of a splitter by groups, None without one.
+    """
     if groups is None:
-        return [splitter_name + " was passed" + IN_GROUPS] if splitter_name else []
+        return [splitter_name + " was passed" + GROUPS_HINT] if splitter_name else []
     n_groups = len(np.unique(np.asarray(groups, dtype=str)))
-    return ["groups= was passed" + IN_GROUPS] if n_groups < len(groups) else []
+    return ["groups= was passed" + GROUPS_HINT] if n_groups < len(groups) else []
 
 
-def _reads_groups(correlation):
-    """Return whether a declared correlation says what groups of records are for."""
+def _uses_groups(correlation):
+    """Return whether a declared correlation uses groups of records."""
     if is_chain(correlation):
         return True
-    parts = correlation if isinstance(correlation, list | tuple) else [correlation]
-    return any(isinstance(part, Groups | str) and part != "time" for part in parts)
+    models = correlation if isinstance(correlation, list | tuple) else [correlation]
+    return any(isinstance(model, Groups | str) and model != "time" for model in models)
 
 
 def _index_hints(index):
-    """Return hints of an index with dates: its levels, its order or its regular steps."""
+    """Return a list with a hint if an index of dates has levels, is sorted, or is a calendar."""
     if hasattr(index, "levels"):
-        return ["The index of X has a level of dates" + IN_TIME]
+        return ["The index of X has a level of dates" + DATES_HINT]
     dates = date_numbers(date_level(index)).astype(np.int64)
     steps = np.diff(dates)
     if (steps >= 0).all() or (steps <= 0).all():
-        return ["X is sorted by date" + IN_TIME]
-    spaces = np.diff(np.sort(dates))
-    alike = np.abs(spaces - np.median(spaces)) <= ABOUT * np.median(spaces)
-    if spaces.min() > 0 and alike.mean() >= REGULAR:  # a series, and no list of events
-        return ["The index of X is a shuffled calendar" + IN_TIME + ", after X.sort_index()"]
+        return ["X is sorted by date" + DATES_HINT]
+    sorted_steps = np.diff(np.sort(dates))
+    is_regular_step = np.abs(sorted_steps - np.median(sorted_steps)) <= STEP_TOLERANCE * np.median(
+        sorted_steps
+    )
+    # Regular steps are those of a series. Dates of events have irregular ones.
+    if sorted_steps.min() > 0 and is_regular_step.mean() >= MIN_REGULAR_FRACTION:
+        return ["The index of X is a shuffled calendar" + DATES_HINT + ", after X.sort_index()"]
     return []
 
 
 def _has_dates(X):
-    """Return whether the index of a frame is one of dates, none of them missing."""
+    """Return whether the index of a frame has at least two dates, and none is missing."""
     dates = date_level(getattr(X, "index", None))
     return dates is not None and len(dates) > 1 and not dates.hasnans

@@ -772,7 +772,7 @@ class Verifier:
         """
         if candidate.columns != ():
             X = select_columns(self.setup.X, candidate.columns)
-            self.row_wise_check.ask(model, X)
+            self.row_wise_check.check_model(model, X)
             for metric in self._metrics.values():
                 self.row_wise_check.check_score(metric, model, X, targets(X, self.setup.y))
 

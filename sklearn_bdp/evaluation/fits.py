@@ -779,14 +779,10 @@ class CrossValidation:
                 predictions = self.finished_fits.predictions(row, len(self.splits), metric.name)
             if predictions is not None:
                 unit_codes, reason = tested_units(self.holdout_split, self.splits)
-                node_weights = None
-                if self._node_weights is not None:
-                    node_weights = np.concatenate(self._node_weights)
                 reference = metric.training_reference(
                     predictions,
-                    weights=node_weights,
                     unit_codes=unit_codes,
-                    rule_out=reason,
+                    no_interval_reason=reason,
                     n_holdout_units=self.holdout_split.scheme.n_units,
                     n_holdout_records=self.verifier.holdout.n,
                     are_alike=self.holdout_split.scheme.has_alike_records,

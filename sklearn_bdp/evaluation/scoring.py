@@ -549,10 +549,10 @@ def _notes_on_approximation(metric, query, holdout):
     code_length = getattr(query.answer, "code_length", math.nan)
     # Failure probability of each side of the interval.
     alpha = holdout.account.settings.sampling_failure / 2.0 * math.exp(-code_length)
-    if alpha < metric.tested_level:
+    if alpha < metric.min_tested_alpha:
         yield (
             f"the approximate interval has a level of {alpha:.1g} on each side, beyond the range "
-            f"in which the method was simulated (down to {metric.tested_level:g})"
+            f"in which the method was simulated (down to {metric.min_tested_alpha:g})"
         )
 
 

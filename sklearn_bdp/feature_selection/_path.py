@@ -709,7 +709,7 @@ def training_reference(verifier, subset):
     return setup.metric.training_reference(
         subset.predictions,
         unit_codes=unit_codes,
-        rule_out=reason,
+        no_interval_reason=reason,
         n_holdout_units=scheme.n_units,
         n_holdout_records=holdout.n,
         are_alike=scheme.has_alike_records,

@@ -641,7 +641,7 @@ class ReusableHoldout:
             "n_holdout_units": scheme.n_units,
             "n_holdout_records": self.n,
             "are_alike": scheme.has_alike_records,
-            "rule_out": reason_for_no_interval,
+            "no_interval_reason": reason_for_no_interval,
         }
 
     def _cross_validated_reference(self, metric, estimator, cv_data):

@@ -1,4 +1,4 @@
-"""Displays of a search and of the information spent. Matplotlib is loaded when they draw."""
+"""Displays of a search and of the information spent. Matplotlib is imported to draw them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 BLUE = "#0072B2"
 RED = "#D55E00"
 GREY = "#767676"
-_SHOWN = 20  # candidates that are drawn: those with the best verified scores, and the chosen one
+#: Largest number of candidates that are drawn, besides the selected one.
+_MAX_CANDIDATES = 20
 
 
 class Display:
-    """Base of the displays."""
+    """Base class of displays."""
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the computed values.
@@ -29,14 +30,14 @@ class Display:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; new axes by default.
+            Axes to draw on. If None, new axes are made.
         **kwargs : dict
             Passed to ``plot`` of the main line.
 
         Returns
         -------
         Display
-            Itself; ``ax_`` and ``figure_`` say where.
+            The display itself, with ``ax_`` and ``figure_``.
 
         Raises
         ------
@@ -56,11 +57,15 @@ class Display:
         return self
 
     def _draw(self, ax, kwargs):
+        """Draw on axes; ``kwargs`` are for ``plot`` of the main line."""
         raise NotImplementedError
 
 
 def finish(ax, *, above=False, **labels):
-    """Set labels, a faint grid and a frameless legend, ``above`` the axes where it would cover."""
+    """Set labels, a faint grid and a frameless legend.
+
+    ``labels`` are keyword arguments of ``ax.set``. With ``above``, the legend is above the axes.
+    """
     ax.set(**labels)
     ax.grid(alpha=0.3, linewidth=0.5)
     ax.set_axisbelow(True)
@@ -77,13 +82,13 @@ class HoldoutSearchDisplay(Display):
     """Cross-validated and verified scores of a search, over a parameter or its candidates.
 
     Make it with :meth:`from_search`. The vertical axis is zoomed to the scores and to the interval
-    of the selected candidate. Longer intervals are cut off: they belong to candidates that trail,
-    whose intervals are relaxed, because narrowing them would widen all others.
+    of the selected candidate. Longer intervals are cut off. They are relaxed intervals: those of
+    candidates that trail stay wide, because narrower ones would widen all others.
 
     Parameters
     ----------
     position : ndarray of shape (n_shown,)
-        Places on the horizontal axis; parameter values if these are numbers, else 0, 1, 2, ...
+        Positions on the horizontal axis: values of a numeric parameter, else consecutive integers.
     cv_score : ndarray of shape (n_shown,)
         Cross-validated scores, in score units.
     holdout_score, holdout_lower, holdout_upper : ndarray of shape (n_shown,)
@@ -91,17 +96,17 @@ class HoldoutSearchDisplay(Display):
     answered_from : ndarray of str, shape (n_shown,)
         ``"cv"``, ``"holdout"`` or ``"unanswered"``.
     best : int or None
-        Place of the selected candidate in these arrays, if it is shown.
+        Position of the selected candidate in these arrays; None if it is not shown.
     tick_labels : list of str or None, default=None
-        Names of the positions, if they are not numbers.
+        Labels of the positions; None if these are numbers.
     x_label : str, default="candidate"
         Name of the horizontal axis.
     score_name : str, default="score"
         Name of the vertical axis.
     baseline : float or None, default=None
-        Score of a constant prediction: the share of the largest class, 1/2 for ROC AUC, none for
-        other metrics. The axis shows it unless it is far below all scores; the legend always
-        does.
+        Score of a constant prediction: the proportion of the largest class for accuracy, 1/2 for
+        ROC AUC, None for other metrics. The axis includes it unless it is far below all scores. The
+        legend always shows it.
 
     Attributes
     ----------
@@ -110,7 +115,7 @@ class HoldoutSearchDisplay(Display):
     figure_ : matplotlib Figure
         Figure of the plot.
     training_line_, holdout_line_ : matplotlib artists
-        The two series.
+        Series of cross-validated and of verified scores.
 
     See Also
     --------
@@ -162,21 +167,21 @@ class HoldoutSearchDisplay(Display):
         search : ReusableHoldoutSearchCV
             Fitted, with a holdout.
         param : str, default=None
-            Show scores over this parameter. Where several candidates share a value, the one with
-            the best verified score represents it. By default the only parameter that was searched;
-            where there are several, the best twenty candidates are shown in the order of their
+            Parameter on the horizontal axis. Of several candidates with the same value, the one
+            with the best verified score is shown. By default, it is the only parameter that was
+            searched. If several were, the best twenty candidates are shown in the order of their
             verified scores.
         score_name : str, default=None
             Name of the score; by default that of the search's ``scoring``.
         ax : matplotlib Axes, default=None
-            Where to draw; new axes by default.
+            Axes to draw on. If None, new axes are made.
         **kwargs : dict
             Passed to ``plot`` of the verified scores.
 
         Returns
         -------
         HoldoutSearchDisplay
-            Drawn; ``ax_`` and ``figure_`` say where.
+            The display, drawn on ``ax_``.
 
         Raises
         ------
@@ -201,16 +206,19 @@ class HoldoutSearchDisplay(Display):
         if param is None:
             ranked_rows = np.lexsort((-cv_scores, -ranking_scores))
             shown_rows = [
-                row for rank, row in enumerate(ranked_rows) if rank < _SHOWN or row == best
+                row for rank, row in enumerate(ranked_rows) if rank < _MAX_CANDIDATES or row == best
             ]
             position = np.arange(1, len(shown_rows) + 1)
             x_label = f"candidate, by verified score ({len(shown_rows):,} of {len(ranked_rows):,})"
         else:
             shown_rows, position, labels = _by_parameter(results, param, ranking_scores)
-        refit: Any = getattr(search, "refit", None)  # of the metric that ranks
-        if f"holdout_score_{refit}" not in results:
-            refit = getattr(search, "scoring", None)
-        default_name = refit.replace("_", " ") if isinstance(refit, str) else "score"
+        # With several metrics, ``refit`` is the name of the one that ranks.
+        metric_name: Any = getattr(search, "refit", None)
+        if f"holdout_score_{metric_name}" not in results:
+            metric_name = getattr(search, "scoring", None)
+        default_name = "score"
+        if isinstance(metric_name, str):
+            default_name = metric_name.replace("_", " ")
         return cls(
             position=position,
             cv_score=cv_scores[shown_rows],
@@ -236,9 +244,9 @@ class HoldoutSearchDisplay(Display):
         style: dict[str, Any] = {"color": BLUE, "marker": "o", "mfc": "none", "lw": 1, "ms": 5}
         style["ls"] = "-" if self.tick_labels is None else "none"
         (self.training_line_,) = ax.plot(x, self.cv_score, label="cross-validated", **style)
-        # An answer may lie outside its own interval by rounding; a bar of negative length may not.
-        answers = np.array([self.holdout_lower, self.holdout_score, self.holdout_upper])
-        bars = np.clip(np.diff(answers, axis=0), 0.0, None)[:, is_verified]
+        # A score may be outside its interval by a rounding error. Lengths of bars are at least 0.
+        verified_ends = np.array([self.holdout_lower, self.holdout_score, self.holdout_upper])
+        bars = np.clip(np.diff(verified_ends, axis=0), 0.0, None)[:, is_verified]
         style = {"fmt": "none", "ecolor": RED, "elinewidth": 1.2, "capsize": 3}
         ax.errorbar(x[is_verified], self.holdout_score[is_verified], bars, **style)
         style = {"color": RED, "marker": "s", "ls": "none", "ms": 5, **kwargs}
@@ -246,9 +254,9 @@ class HoldoutSearchDisplay(Display):
         (self.holdout_line_,) = ax.plot(
             x[is_verified], self.holdout_score[is_verified], label=label, **style
         )
-        if (rows := self.answered_from == "holdout").any():
+        if (is_corrected := self.answered_from == "holdout").any():
             style = {"label": "corrected by the holdout", "marker": "x", "c": text_color}
-            ax.plot(x[rows], self.holdout_score[rows], ls="none", ms=9, **style)
+            ax.plot(x[is_corrected], self.holdout_score[is_corrected], ls="none", ms=9, **style)
         if (~is_verified).any():
             style = {"label": "not queried", "marker": "+", "c": GREY}
             ax.plot(x[~is_verified], self.cv_score[~is_verified], ls="none", ms=9, **style)
@@ -257,7 +265,7 @@ class HoldoutSearchDisplay(Display):
             ax.axhline(self.baseline, color=GREY, ls=":", lw=1.2, label=label)
         x_label = self.x_label
         if self.best is not None and is_verified[self.best]:
-            low, score, high = answers[:, self.best]
+            low, score, high = verified_ends[:, self.best]
             style = {"ls": "none", "marker": "*", "ms": 15, "mfc": background, "mec": text_color}
             label = f"chosen: {score:.3f} in [{low:.3f}, {high:.3f}]"
             ax.plot([x[self.best]], [score], label=label, **style)
@@ -282,26 +290,33 @@ class HoldoutSearchDisplay(Display):
 
 
 def _only_parameter(candidates):
-    """Return the one parameter with several values among the candidates, or None."""
+    """Return the only parameter with several values among the candidates, or None."""
     names = {name for params in candidates for name in params}
-    values = {name: {repr(params.get(name)) for params in candidates} for name in names}
-    searched = [name for name in names if len(values[name]) > 1]
-    return searched[0] if len(searched) == 1 else None
+    values_by_name = {name: {repr(params.get(name)) for params in candidates} for name in names}
+    searched_names = [name for name in names if len(values_by_name[name]) > 1]
+    return searched_names[0] if len(searched_names) == 1 else None
 
 
 def _by_parameter(results, param, ranking_scores):
-    """Return the best row for each value of a parameter, its position, and non-numeric labels."""
-    best = {}
+    """Return the rows to show, their positions on the axis, and their labels.
+
+    There is one row for each value of ``param``, the one with the best ranking score. Labels are
+    None for numeric values.
+    """
+    best_by_value = {}
     for row, params in enumerate(results["params"]):
         if param in params:
-            _, best_row = best.setdefault(repr(params[param]), (params[param], row))
+            _, best_row = best_by_value.setdefault(repr(params[param]), (params[param], row))
             if ranking_scores[row] > ranking_scores[best_row]:
-                best[repr(params[param])] = params[param], row
-    if not best:
+                best_by_value[repr(params[param])] = params[param], row
+    if not best_by_value:
         names = sorted({name for params in results["params"] for name in params})
         raise ValueError(f"param must be one of {', '.join(names)}, got param={param!r}.")
-    values, rows = zip(*best.values(), strict=True)
-    if any(isinstance(v, bool) or not isinstance(v, int | float | np.number) for v in values):
+    values, rows = zip(*best_by_value.values(), strict=True)
+    if any(
+        isinstance(value, bool) or not isinstance(value, int | float | np.number)
+        for value in values
+    ):
         return list(rows), np.arange(len(rows)), list(map(str, values))
     order = np.argsort(np.asarray(values, dtype=float), kind="stable")
     return np.array(rows)[order], np.asarray(values, dtype=float)[order], None
@@ -309,21 +324,21 @@ def _by_parameter(results, param, ranking_scores):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BudgetDisplay(Display):
-    """Information spent, batch by batch.
+    """Information spent in each batch.
 
-    Make it with :meth:`from_holdout`. Every answer of a batch pays the same number of nats, which
-    grows with the information in earlier answers; half-widths grow like its square root.
+    Make it with :meth:`from_holdout`. All answers of a batch have the same code length. It grows
+    with the information in earlier answers, and half-widths grow with its square root.
 
     Parameters
     ----------
     nats : ndarray of shape (n_batches,)
-        Code length that each answer of the batch pays for, in nats.
+        Code length of each answer of the batch, in nats.
     n_answers, n_above : ndarray of int, shape (n_batches,)
-        Answers in the batch, and how many of them the holdout corrected.
+        Number of answers in the batch, and of those that the holdout corrected.
     next_nats : float or None, default=None
-        Code length that the next single query would pay for, in nats.
+        Code length of the next single query, in nats; None if it is unknown.
     remaining : int or None, default=None
-        How many more answers may be corrected; None if that is not limited.
+        Number of answers that may still be corrected; None if it is not limited.
 
     Attributes
     ----------
@@ -332,7 +347,7 @@ class BudgetDisplay(Display):
     figure_ : matplotlib Figure
         Figure of the plot.
     line_ : matplotlib Line2D
-        The information line.
+        Line of code lengths.
 
     See Also
     --------
@@ -361,21 +376,21 @@ class BudgetDisplay(Display):
     def from_holdout(
         cls, holdout: ReusableHoldout, *, ax: Any = None, **kwargs: Any
     ) -> BudgetDisplay:
-        """Draw the history of a holdout; nothing is asked and nothing spent.
+        """Draw the history of a holdout without a query.
 
         Parameters
         ----------
         holdout : ReusableHoldout
-            With at least one answer.
+            A holdout with at least one answer.
         ax : matplotlib Axes, default=None
-            Where to draw; new axes by default.
+            Axes to draw on. If None, new axes are made.
         **kwargs : dict
             Passed to :meth:`plot`.
 
         Returns
         -------
         BudgetDisplay
-            Drawn; ``ax_`` and ``figure_`` say where.
+            The display, drawn on ``ax_``.
 
         Raises
         ------
@@ -387,38 +402,45 @@ class BudgetDisplay(Display):
         history = holdout.history()
         if len(history) == 0:
             raise ValueError("holdout must have answered something, got an empty history.")
-        rows = np.array([(r.batch, r.code_length, bool(r.corrected)) for r in history], dtype=float)
-        _, first_rows, batch = np.unique(rows[:, 0], return_index=True, return_inverse=True)
+        numbers = np.array(
+            [(answer.batch, answer.code_length, bool(answer.corrected)) for answer in history],
+            dtype=float,
+        )
+        _, first_rows, batch_index = np.unique(
+            numbers[:, 0], return_index=True, return_inverse=True
+        )
         return cls(
-            nats=rows[first_rows, 1],
-            n_answers=np.bincount(batch),
-            n_above=np.bincount(batch, weights=rows[:, 2]).astype(int),
+            nats=numbers[first_rows, 1],
+            n_answers=np.bincount(batch_index),
+            n_above=np.bincount(batch_index, weights=numbers[:, 2]).astype(int),
             next_nats=getattr(holdout, "next_code_length", None),
             remaining=getattr(holdout, "remaining_budget", None),
         ).plot(ax=ax, **kwargs)
 
     def _draw(self, ax, kwargs):
-        """Draw each batch's code length, labelled with the number of corrected answers."""
+        """Draw the code length of each batch, labeled with the number of corrected answers."""
         from matplotlib import rcParams
 
         text_color = rcParams["text.color"]
         background = ax.get_facecolor()
-        batch = np.arange(1, len(self.nats) + 1)
+        batch_numbers = np.arange(1, len(self.nats) + 1)
         corrected_batches = np.flatnonzero(self.n_above)
         style = {"color": BLUE, "lw": 1.5, "marker": "o", "mfc": background, "ms": 5}
         style |= kwargs
-        (self.line_,) = ax.plot(batch, self.nats, label="batch", **style)
+        (self.line_,) = ax.plot(batch_numbers, self.nats, label="batch", **style)
         if corrected_batches.size:
             label = "batch with corrected answers (how many)"
             style = {"ls": "none", "marker": "s", "ms": 7, "color": text_color}
-            ax.plot(batch[corrected_batches], self.nats[corrected_batches], label=label, **style)
+            ax.plot(
+                batch_numbers[corrected_batches], self.nats[corrected_batches], label=label, **style
+            )
         if self.next_nats is not None:
             style = {"ls": "none", "marker": "D", "mfc": background, "mec": RED}
-            ax.plot([len(batch) + 1], [self.next_nats], label="next query", **style)
-        for index in corrected_batches:
+            ax.plot([len(batch_numbers) + 1], [self.next_nats], label="next query", **style)
+        for i in corrected_batches:
             ax.annotate(
-                f"{self.n_above[index]:,}",
-                (batch[index], self.nats[index]),
+                f"{self.n_above[i]:,}",
+                (batch_numbers[i], self.nats[i]),
                 xytext=(0, 7),
                 textcoords="offset points",
                 ha="center",

@@ -1,9 +1,9 @@
-r"""Interim approximate limits of metrics without a proven bound (theory G34).
+r"""Approximate limits of metrics without a proven bound, for interim intervals (theory G34).
 
-A released cell is charged by its code length for any statistic, so that an approximate interval
-needs no proven tail: it needs limits of a *fixed* model whose non-coverage stays near
-their level, down to small levels. The spread of the metric comes from the training set: influence
-values of pooled out-of-fold predictions of the same candidate. It is public.
+A released cell is charged by its code length for any statistic. An approximate interval therefore
+needs limits for a *fixed* model whose non-coverage stays near the failure probability, also if that
+is small. The spread of the metric is estimated on the training set, from influence values of pooled
+out-of-fold predictions of the same candidate. It is public.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from sklearn_bdp.utils.validation import check_array
 Family: TypeAlias = Literal["proportion", "loss", "none"]
 #: Families of approximate limits, as ledgers name them.
 FAMILIES = ("proportion", "loss", "median", "none")
-#: Quantiles of out-of-fold errors that stand for their distribution.
+#: Number of steps in a table of quantiles of out-of-fold errors.
 _N_QUANTILES = 200
 
-#: Smallest degrees of freedom that the spread of heavy-tailed influence values leaves.
+#: Smallest degrees of freedom, for heavy-tailed influence values.
 _MIN_DF = 3.0
-#: Cells thinner than this many standard deviations of the score do not absorb the error of the
-#: estimated spread.
+#: Cells narrower than this many standard deviations of the score get wider limits, because their
+#: width does not compensate for the error of the estimated spread.
 _THIN_CELL = 0.6
-#: Standard deviation of one record where nothing is known, in units of the range.
+#: Assumed standard deviation of one record's score without an estimate, in units of the range.
 _UNKNOWN_DEVIATION = 0.5
-#: Level of one side below which the formulas were not simulated. Of losses without an upper end,
-#: rare large values decide coverage below it.
-TESTED_LEVEL = 1e-3
+#: Smallest one-sided failure probability at which the formulas were simulated. Below it, rare
+#: large values decide the coverage for losses without an upper end.
+TESTED_ALPHA = 1e-3
 #: The same for metrics of the confusion matrix and of clipped squared errors.
-SMALLEST_TESTED_LEVEL = 1e-4
+SMALLEST_TESTED_ALPHA = 1e-4
 
 
 class InfluenceSpread(NamedTuple):
@@ -44,8 +44,8 @@ class InfluenceSpread(NamedTuple):
     Parameters
     ----------
     center : float
-        Out-of-fold score at which the spread was estimated; with pseudo records for metrics of a
-        confusion matrix.
+        Out-of-fold score at which the spread was estimated. For metrics of a confusion matrix,
+        pseudo records are added first.
     deviation : float
         Standard deviation of the influence of one sampling unit.
     kurtosis : float
@@ -68,7 +68,7 @@ def influence_spread(
     influence: Array,
     *,
     units_per_block: float = 1.0,
-    weights: Array | None = None,
+    multiplicities: Array | None = None,
     n_units: float | None = None,
 ) -> InfluenceSpread:
     """Return the spread of influence values of sampling units or of blocks of them.
@@ -78,15 +78,15 @@ def influence_spread(
     center : float
         Score in [0, 1] at which the influence values were taken.
     influence : ndarray of shape (n_values,)
-        Influence of each unit, whose mean is about 0. For blocks: the influence of a block, in the
-        scale of a mean over its units.
+        Influence of each unit, with a mean near 0. For blocks: the mean influence of the units of
+        each block.
     units_per_block : float, default=1.0
-        Units in a block. The variance of one unit is that of the block times this number, its
-        excess kurtosis likewise.
-    weights : ndarray of shape (n_values,), default=None
-        How many units share an influence value. If None, one.
+        Number of units in a block. The variance and the excess kurtosis of one unit are those of a
+        block times this number.
+    multiplicities : ndarray of shape (n_values,), default=None
+        Number of units that have each influence value. If None, 1.
     n_units : float, default=None
-        Number of units. If None, the sum of ``weights`` times ``units_per_block``.
+        Number of units. If None, the sum of ``multiplicities`` times ``units_per_block``.
 
     Returns
     -------
@@ -94,36 +94,40 @@ def influence_spread(
         Deviation and kurtosis of one unit.
     """
     influence = np.asarray(influence, dtype=float)
-    counts = np.ones(influence.size) if weights is None else np.asarray(weights, dtype=float)
-    total = float(counts.sum())
-    centered = influence - float(counts @ influence) / total
-    variance = float(counts @ centered**2) / max(total - 1.0, 1.0)
+    multiplicity = (
+        np.ones(influence.size)
+        if multiplicities is None
+        else np.asarray(multiplicities, dtype=float)
+    )
+    n_values = float(multiplicity.sum())
+    centered = influence - float(multiplicity @ influence) / n_values
+    variance = float(multiplicity @ centered**2) / max(n_values - 1.0, 1.0)
     kurtosis = 3.0
     if variance > 0.0:
-        kurtosis = float(counts @ centered**4) / total / variance**2
+        kurtosis = float(multiplicity @ centered**4) / n_values / variance**2
     max_df = math.inf
     if units_per_block > 1.0:
         kurtosis = 3.0 + units_per_block * (kurtosis - 3.0)
-        max_df = total - 1.0
+        max_df = n_values - 1.0
     return InfluenceSpread(
         center=float(center),
         deviation=math.sqrt(variance * units_per_block),
         kurtosis=max(1.0, kurtosis),
-        n_units=total * units_per_block if n_units is None else float(n_units),
+        n_units=n_values * units_per_block if n_units is None else float(n_units),
         max_df=max_df,
     )
 
 
 @dataclass(frozen=True)
 class ApproximateLimits:
-    """Limits of a metric whose spread was estimated on the training set.
+    """Approximate limits of a metric whose spread was estimated on the training set.
 
     Parameters
     ----------
     family : {"proportion", "loss", "none"}
         ``"proportion"``: scores in [0, 1], by Korn-Graubard limits at the effective sample size.
-        ``"loss"``: the score is 1 minus a loss, in units of the range; Student limits of the log
-        loss. ``"none"``: no interval; the score still chooses candidates.
+        ``"loss"``: the score is 1 minus a loss, in units of the range, with Student limits of the
+        logarithm of the loss. ``"none"``: no interval; the score still ranks candidates.
     n_units : int
         Sampling units of the holdout.
     spread : InfluenceSpread or None
@@ -148,7 +152,7 @@ class ApproximateLimits:
         Returns
         -------
         float
-            At least 3, also if the cap is lower.
+            At least 3, also if ``spread.max_df`` is smaller.
         """
         n_units = min(float(self.n_units), spread.n_units)
         df = 2.0 * n_units / max(spread.kurtosis - 1.0, 1e-12)
@@ -179,38 +183,46 @@ class ApproximateLimits:
             lower, upper = self._proportion_limits(self.spread, lowest, highest, log_failure)
         else:
             lower, upper = self._loss_limits(self.spread, lowest, highest, log_failure)
-        unknown = (lowest <= 0.0) | ~np.isfinite(lower) | ~np.isfinite(upper)
-        lower = np.where(unknown, 0.0, np.clip(np.minimum(lower, lowest), 0.0, 1.0))
-        upper = np.where(unknown, 1.0, np.clip(np.maximum(upper, highest), 0.0, 1.0))
+        is_unknown = (lowest <= 0.0) | ~np.isfinite(lower) | ~np.isfinite(upper)
+        lower = np.where(is_unknown, 0.0, np.clip(np.minimum(lower, lowest), 0.0, 1.0))
+        upper = np.where(is_unknown, 1.0, np.clip(np.maximum(upper, highest), 0.0, 1.0))
         return lower, upper
 
     def _proportion_limits(self, spread, lowest, highest, log_failure):
-        failure = np.exp(log_failure)
-        normal = -ndtri_exp(np.minimum(log_failure, math.log(0.49)))
+        """Return Korn-Graubard limits: Clopper-Pearson at the effective sample size."""
+        alpha_one_sided = np.exp(log_failure)
+        normal_quantile = -ndtri_exp(np.minimum(log_failure, math.log(0.49)))
         df = self.degrees_of_freedom(spread)
-        thin = highest - lowest < _THIN_CELL * spread.deviation / math.sqrt(self.n_units)
-        student = np.where(thin, -stdtrit(df / 2.0, failure), -stdtrit(df, failure))
-        inflation = (student / normal) ** 2 * np.where(thin, 1.0 + 2.0 / df, 1.0)
+        is_thin = highest - lowest < _THIN_CELL * spread.deviation / math.sqrt(self.n_units)
+        student_quantile = np.where(
+            is_thin, -stdtrit(df / 2.0, alpha_one_sided), -stdtrit(df, alpha_one_sided)
+        )
+        variance_inflation = (student_quantile / normal_quantile) ** 2 * np.where(
+            is_thin, 1.0 + 2.0 / df, 1.0
+        )
         variance = max(spread.deviation**2, 1e-300)
         binomial_variance = spread.center * (1.0 - spread.center)
-        effective_size = binomial_variance * self.n_units / variance / np.maximum(inflation, 1.0)
-        low_hits = lowest * effective_size
-        low_misses = (1.0 - lowest) * effective_size
-        high_hits = highest * effective_size
-        high_misses = (1.0 - highest) * effective_size
+        effective_n = (
+            binomial_variance * self.n_units / variance / np.maximum(variance_inflation, 1.0)
+        )
+        low_hits = lowest * effective_n
+        low_misses = (1.0 - lowest) * effective_n
+        high_hits = highest * effective_n
+        high_misses = (1.0 - highest) * effective_n
         with np.errstate(all="ignore"):
-            lower = betaincinv(low_hits, low_misses + 1.0, failure)
-            misses_limit = betaincinv(high_misses, high_hits + 1.0, failure)
-        # The score at an end of its range leaves nothing beyond it.
+            lower = betaincinv(low_hits, low_misses + 1.0, alpha_one_sided)
+            misses_limit = betaincinv(high_misses, high_hits + 1.0, alpha_one_sided)
+        # The upper limit of a score of 1 is 1.
         upper = 1.0 - np.where(highest >= 1.0, 0.0, misses_limit)
         return lower, upper
 
     def _loss_limits(self, spread, lowest, highest, log_failure):
-        failure = np.exp(log_failure)
+        """Return one minus Student limits of the logarithm of the loss."""
+        alpha_one_sided = np.exp(log_failure)
         df = self.degrees_of_freedom(spread)
-        quantile = -stdtrit(df, failure)
+        quantile = -stdtrit(df, alpha_one_sided)
         if spread.n_units < 2 * self.n_units:
-            quantile = -stdtrit(df / 2.0, failure) * math.sqrt(1.0 + 2.0 / df)
+            quantile = -stdtrit(df / 2.0, alpha_one_sided) * math.sqrt(1.0 + 2.0 / df)
         center_loss = max(1.0 - spread.center, 1e-300)
         log_half_width = quantile * spread.deviation / center_loss / math.sqrt(self.n_units)
         lower = 1.0 - (1.0 - lowest) * np.exp(log_half_width)
@@ -228,21 +240,22 @@ class ApproximateLimits:
         Returns
         -------
         ndarray
-            Standard deviations: a public guess that prices releases (theory G7), no bound.
+            Standard deviations. They are a public guess, not a bound: they only determine code
+            lengths (theory G7).
         """
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
-        root = math.sqrt(self.n_units)
+        root_n_units = math.sqrt(self.n_units)
         spread = self.spread
         if spread is None or not spread.deviation > 0.0:
-            return np.full(prediction.shape, _UNKNOWN_DEVIATION / root)
+            return np.full(prediction.shape, _UNKNOWN_DEVIATION / root_n_units)
         if self.family == "proportion":
             center = spread.center
-            ratio = (spread.deviation**2) / max(center * (1.0 - center), 1e-12)
-            size = self.n_units / ratio
-            shrunken = (prediction * size + 1.0) / (size + 2.0)
-            return np.sqrt(shrunken * (1.0 - shrunken) / size)
+            design_effect = (spread.deviation**2) / max(center * (1.0 - center), 1e-12)
+            effective_n = self.n_units / design_effect
+            shrunken_prediction = (prediction * effective_n + 1.0) / (effective_n + 2.0)
+            return np.sqrt(shrunken_prediction * (1.0 - shrunken_prediction) / effective_n)
         loss = np.maximum(1.0 - prediction, 1e-3 * (1.0 - spread.center) + 1e-12)
-        return spread.deviation / max(1.0 - spread.center, 1e-12) * loss / root
+        return spread.deviation / max(1.0 - spread.center, 1e-12) * loss / root_n_units
 
 
 class ErrorDistribution(NamedTuple):
@@ -251,8 +264,8 @@ class ErrorDistribution(NamedTuple):
     Parameters
     ----------
     deviation : float
-        Standard deviation of the share of errors up to the median, for one sampling unit: 1/2 where
-        every record is one.
+        Standard deviation, for one sampling unit, of the proportion of errors up to the median. It
+        is 1/2 if every record is a unit.
     n_units : float
         Sampling units with an out-of-fold prediction.
     quantiles : tuple of float
@@ -265,7 +278,7 @@ class ErrorDistribution(NamedTuple):
 
     @classmethod
     def of_errors(cls, errors: Array, unit_codes: Array) -> ErrorDistribution:
-        """Return the distribution of some errors.
+        """Return the distribution of out-of-fold errors.
 
         Parameters
         ----------
@@ -279,14 +292,14 @@ class ErrorDistribution(NamedTuple):
         ErrorDistribution
             With at most 201 quantiles.
         """
-        _, unit = np.unique(unit_codes, return_inverse=True)
-        n_units = int(unit.max()) + 1
-        excess = (errors <= np.median(errors)) - 0.5
-        by_unit = np.bincount(unit, weights=excess) * n_units / errors.size
+        _, unit_index = np.unique(unit_codes, return_inverse=True)
+        n_units = int(unit_index.max()) + 1
+        centered_indicator = (errors <= np.median(errors)) - 0.5
+        unit_means = np.bincount(unit_index, weights=centered_indicator) * n_units / errors.size
         n_quantiles = min(_N_QUANTILES, errors.size)
         probabilities = np.arange(n_quantiles + 1) / n_quantiles
         return cls(
-            deviation=max(0.5, float(np.sqrt(np.mean(by_unit**2)))),
+            deviation=max(0.5, float(np.sqrt(np.mean(unit_means**2)))),
             n_units=float(n_units),
             quantiles=tuple(np.quantile(errors, probabilities).tolist()),
         )
@@ -294,29 +307,30 @@ class ErrorDistribution(NamedTuple):
 
 @dataclass(frozen=True)
 class MedianLimits:
-    r"""Limits of a median of errors, through the distribution of out-of-fold errors (theory G34).
+    r"""Limits of a median of errors, from the distribution of out-of-fold errors (theory G34).
 
-    If a share :math:`F(a)` of new errors lies below the holdout's median :math:`a`, it differs from
-    1/2 by its binomial deviation. The distribution :math:`F_D` of the training errors stands for
-    :math:`F`, and its own deviation is added. At a jump both of its sides are used.
+    The proportion :math:`F(a)` of new errors below the holdout's median :math:`a` differs from 1/2
+    by a binomial deviation. The distribution of the out-of-fold errors is an estimate of :math:`F`,
+    and its own deviation is added. If many errors are equal, the limits are valid for both values
+    of the distribution at the jump.
 
     Parameters
     ----------
     n_units : int
         Sampling units of the holdout.
     errors : ErrorDistribution
-        Of the candidate.
+        Out-of-fold errors of the candidate.
     """
 
     n_units: int
     errors: ErrorDistribution
 
     def _half_width(self, log_failure):
-        """Return half-widths in shares of errors."""
+        """Return half-widths of limits for a proportion of errors."""
         n_train_units = self.errors.n_units
         df = min(self.n_units, n_train_units) - 1.0
         deviation = self.errors.deviation * math.sqrt(1.0 / self.n_units + 1.0 / n_train_units)
-        # Shares of records have normal tails, shares of few groups do not.
+        # Proportions of records have normal tails, proportions of few groups do not.
         if self.errors.deviation == 0.5:
             return -ndtri_exp(np.minimum(log_failure, math.log(0.49))) * deviation
         return -stdtrit(df, np.exp(log_failure)) * deviation
@@ -342,18 +356,23 @@ class MedianLimits:
         quantiles = np.asarray(self.errors.quantiles)
         n_steps = quantiles.size - 1
         half_width = self._half_width(log_failure)
-        # Shares of training errors below the cell, rounded outward to the steps of the table.
-        below = (
-            np.searchsorted(quantiles, 1.0 - highest, side="left") - 1.0
-        ) / n_steps - half_width
-        above = np.searchsorted(quantiles, 1.0 - lowest, side="right") / n_steps + half_width
-        low_step = np.floor(below * n_steps).astype(int)
-        high_step = np.ceil(above * n_steps).astype(int)
-        smallest = np.where(low_step < 0, 0.0, quantiles[np.clip(low_step, 0, n_steps)])
-        largest = np.where(high_step > n_steps, 1.0, quantiles[np.clip(high_step, 0, n_steps)])
+        # Proportions of training errors up to both ends of the cell, rounded outward to the steps
+        # of the table of quantiles, and moved outward by the half-width.
+        low_rank = np.searchsorted(quantiles, 1.0 - highest, side="left") - 1.0
+        high_rank = np.searchsorted(quantiles, 1.0 - lowest, side="right")
+        low_step = np.floor((low_rank / n_steps - half_width) * n_steps).astype(int)
+        high_step = np.ceil((high_rank / n_steps + half_width) * n_steps).astype(int)
+        smallest_error = np.where(low_step < 0, 0.0, quantiles[np.clip(low_step, 0, n_steps)])
+        largest_error = np.where(
+            high_step > n_steps, 1.0, quantiles[np.clip(high_step, 0, n_steps)]
+        )
         is_unknown = (lowest <= 0.0) | (high_step > n_steps)
-        lower = np.where(is_unknown, 0.0, np.clip(np.minimum(1.0 - largest, lowest), 0.0, 1.0))
-        upper = np.where(lowest <= 0.0, 1.0, np.clip(np.maximum(1.0 - smallest, highest), 0.0, 1.0))
+        lower = np.where(
+            is_unknown, 0.0, np.clip(np.minimum(1.0 - largest_error, lowest), 0.0, 1.0)
+        )
+        upper = np.where(
+            lowest <= 0.0, 1.0, np.clip(np.maximum(1.0 - smallest_error, highest), 0.0, 1.0)
+        )
         return lower, upper
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
@@ -367,10 +386,12 @@ class MedianLimits:
         Returns
         -------
         ndarray
-            Standard deviations: a public guess, no bound. The same for all predictions.
+            Standard deviations, the same for all predictions. They are a public guess, not a bound.
         """
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
-        share = min(0.45, self.errors.deviation / math.sqrt(self.n_units))
-        steps = np.linspace(0.0, 1.0, len(self.errors.quantiles))
-        low, high = np.interp([0.5 - share, 0.5 + share], steps, self.errors.quantiles)
+        share_deviation = min(0.45, self.errors.deviation / math.sqrt(self.n_units))
+        probabilities = np.linspace(0.0, 1.0, len(self.errors.quantiles))
+        low, high = np.interp(
+            [0.5 - share_deviation, 0.5 + share_deviation], probabilities, self.errors.quantiles
+        )
         return np.full(prediction.shape, max(0.5 * float(high - low), 1e-6))

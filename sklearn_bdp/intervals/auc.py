@@ -1,20 +1,21 @@
 r"""Limits of ROC AUC of independent records that use the counts of both classes (theory G36).
 
-Given the labels, the :math:`n_1` records of one class (*bets*) and the :math:`n_0` of the other
-are independent. Let :math:`P_i` be the placement of record :math:`i` among the other class: the
-share of it that the record beats, ties one half. Given the other class, placements are independent
-with the mean :math:`a`, the AUC against just these :math:`n_0` records. The unknown :math:`a` is
-itself a mean of :math:`n_0` independent numbers in [0, 1] with the mean AUC :math:`= A`, so that
-for every :math:`\lambda > 0`
+Given the labels, the :math:`n_1` records of one class and the :math:`n_0` records of the other are
+independent. Let :math:`P_i` be the placement of record :math:`i` of the first class: the fraction
+of the other class whose scores are below its score, ties one half. Given the other class,
+placements are independent with the mean :math:`a`, the AUC against exactly these :math:`n_0`
+records. The unknown :math:`a` is itself a mean of :math:`n_0` independent numbers in [0, 1] with
+the mean :math:`A`, the AUC, so that for every :math:`\lambda > 0`
 
 .. math:: N_m(a) = \frac{e^{\lambda n_0 a}}{(1 - m + m e^\lambda)^{n_0}}
 
 has an expectation of at most 1 for :math:`m \ge A` (Hoeffding 1963: the exponential is convex). For
-:math:`b \ge a` a bet against :math:`b` on the placements has the expected wealth of at most 1, and
-it aims at the wealth that :math:`N_m` leaves. An AUC :math:`m` is rejected if every :math:`b` of a
-grid is: for the grid point next above :math:`a`, the product of :math:`N_m` at the point before it
-and of the wealth has an expectation of at most 1. The wider the other class, the nearer the limits
-are to those of a mean of :math:`n_1` placements, which vary less than pairs.
+:math:`b \ge a`, the wealth of a bet on the placements against the mean :math:`b` has an expectation
+of at most 1. Together, :math:`N_m` and the wealth must reach :math:`1/\alpha`. An AUC :math:`m` is
+rejected if every :math:`b` of a grid is: for the grid point next above :math:`a`, the product of
+the wealth and of :math:`N_m` at the point before it has an expectation of at most 1. The larger the
+other class, the nearer the limits are to those of a mean of :math:`n_1` placements, which vary less
+than pairs.
 """
 
 from __future__ import annotations
@@ -31,52 +32,62 @@ from sklearn_bdp.utils.validation import check_array, check_real
 
 #: Weight of the constant 1 in the mixture with N: it bounds the wealth that any bet must reach.
 _CONSTANT_WEIGHT = 0.05
-#: Tilt of N, in parts of the one that a normal approximation of both sums would choose.
+#: The tilt lambda of N, relative to the one from a normal approximation of both sums.
 _TILT = 0.8
-#: Grid of AUCs: steps in deviations, up to so many deviations, then growing by a factor.
+#: Grid of AUCs, in standard deviations from the center: step, the distance up to which steps are
+#: equal, and the factor by which distances grow beyond.
 _STEP, _NEAR, _GROWTH = 0.1, 8.0, 1.1
-#: Grid of means of placements: first step in nats of N, and its growth.
+#: Grid of conditional AUCs: first step in nats of N, growth factor of steps, number of steps.
 _INNER_STEP, _INNER_GROWTH, _N_INNER_STEPS = 0.05, 1.12, 60
+#: Largest number of bets: more placements are averaged in blocks.
 _MAX_BETS = 400
-_BLOCK = 16  # placements between which rejected points drop out
+_BETS_PER_BLOCK = 16  # rejected points are dropped after each block of bets
 
 
 class PlacementMoments(NamedTuple):
-    """Moments of placements that stakes are chosen from: any are valid, right ones are sharp."""
+    """Moments of placements, which determine stakes.
 
-    center: float  # AUC
-    variance: float  # of the placements of the records that are bet on
+    Limits are valid for all values, and narrow if they are near the true ones.
+    """
+
+    center: float  # mean of the placements: the AUC
+    variance: float  # variance of the placements
 
 
 def placements(scores: Array, other_scores: Array) -> Array:
-    """Return the share of the other scores below each score, ties one half.
+    """Return the fraction of the other scores below each score, ties one half.
 
     Parameters
     ----------
     scores, other_scores : ndarray of shape (n,) and (n_other,)
         Scores of both classes; neither is empty.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Placements in [0, 1].
     """
     ranks = rankdata(np.concatenate([scores, other_scores]))[: len(scores)]
     return (ranks - rankdata(scores)) / len(other_scores)
 
 
 def placement_limits(
-    values: Array, n_other: int, *, moments: PlacementMoments, log_inverse_level: float
+    values: Array, n_other: int, *, moments: PlacementMoments, log_inverse_alpha: float
 ) -> tuple[float, float]:
-    r"""Return limits of the expected mean of placements among any records of the other class.
+    r"""Return limits of the expected placement: of the AUC for new records of both classes.
 
-    Each of the two limits fails with probability at most ``exp(-log_inverse_level)`` given the
+    Each of the two limits fails with probability at most ``exp(-log_inverse_alpha)`` given the
     labels.
 
     Parameters
     ----------
     values : array-like of shape (n,)
-        Placements in an order that does not depend on them.
+        Placements, in an order that does not depend on their values.
     n_other : int
         Number of records of the other class.
     moments : PlacementMoments
         From training records, or a guess.
-    log_inverse_level : float
+    log_inverse_alpha : float
         Minus the log of the failure probability of one side, in nats.
 
     Returns
@@ -85,31 +96,38 @@ def placement_limits(
         In [0, 1].
     """
     values = check_array("values", values, low=0.0, high=1.0)
-    # Means of blocks have the same expectation, and fewer of them take less time.
+    # Means of blocks have the same expectation, and there are fewer of them.
     n_blocks = min(len(values), _MAX_BETS)
-    block = np.arange(len(values)) * n_blocks // len(values)
-    sizes = np.bincount(block)
-    values = np.minimum(np.bincount(block, values) / sizes, 1.0)
-    level = check_real("log_inverse_level", log_inverse_level, low=0.0, closed="neither")
+    block_codes = np.arange(len(values)) * n_blocks // len(values)
+    sizes = np.bincount(block_codes)
+    values = np.minimum(np.bincount(block_codes, values) / sizes, 1.0)
+    nats_needed = check_real("log_inverse_alpha", log_inverse_alpha, low=0.0, closed="neither")
     center = min(max(moments.center, 0.01), 0.99)
     variance = max(moments.variance, 1e-4) / sizes.mean()
-    lower = _lower_limit(values, n_other, center, variance, level)
-    return lower, 1.0 - _lower_limit(1.0 - values, n_other, 1.0 - center, variance, level)
+    lower = _lower_limit(values, n_other, center, variance, nats_needed)
+    return lower, 1.0 - _lower_limit(1.0 - values, n_other, 1.0 - center, variance, nats_needed)
 
 
 def expected_half_width(
-    n: int, n_other: int, *, moments: PlacementMoments, log_inverse_level: float
+    n: int, n_other: int, *, moments: PlacementMoments, log_inverse_alpha: float
 ) -> float:
-    """Return the half-width if placements are as expected: the quantiles of a beta distribution.
+    """Return the half-width to expect from moments of the placements.
+
+    Placements are taken to be the quantiles of a beta distribution with these moments.
 
     Parameters
     ----------
     n, n_other : int
-        Records that are bet on, and of the other class.
+        Number of placements, and of records of the other class.
     moments : PlacementMoments
         From training records, or a guess.
-    log_inverse_level : float
+    log_inverse_alpha : float
         As for :func:`placement_limits`.
+
+    Returns
+    -------
+    float
+        Half the distance of the limits.
     """
     from scipy.stats import beta as beta_distribution
 
@@ -120,27 +138,35 @@ def expected_half_width(
     values = beta_distribution.ppf(quantiles, center * size, (1.0 - center) * size)
     values = np.random.default_rng(0).permutation(np.clip(values, 0.0, 1.0))
     lower, upper = placement_limits(
-        values, n_other, moments=moments, log_inverse_level=log_inverse_level
+        values, n_other, moments=moments, log_inverse_alpha=log_inverse_alpha
     )
     return 0.5 * (upper - lower)
 
 
-def _lower_limit(values, n_other, center, variance, level):
-    """Return the last AUC of a grid before the first that is not rejected; 0 without one."""
+def _lower_limit(values, n_other, center, variance, nats_needed):
+    """Return the last AUC of a grid before the first that is not rejected, or 0.
+
+    ``center`` and ``variance`` are the predicted mean and variance of the placements ``values``,
+    ``nats_needed`` is minus the log of the failure probability.
+    """
     pair_variance = center * (1.0 - center)
     total_variance = variance / len(values) + pair_variance / n_other
     aucs = _auc_grid(center, math.sqrt(total_variance))
-    # How far a may lie above a rejected AUC if the deviations of both sums share the distance.
-    half_width = _TILT * math.sqrt(2.0 * level * total_variance)
+    # If an AUC m is barely rejected, the observed mean lies about a half-width above it. The
+    # conditional AUC a is expected between them, by the proportion of both variances.
+    half_width = _TILT * math.sqrt(2.0 * nats_needed * total_variance)
     other_variance = aucs * (1.0 - aucs) / n_other
-    part = other_variance / (other_variance + variance / len(values))
-    means = np.minimum(aucs + part * half_width, 0.5 * (1.0 + aucs))
-    tilts = np.log(means * (1.0 - aucs) / (aucs * (1.0 - means)))
-    log_moments = n_other * np.log1p(aucs * np.expm1(tilts))
-    position, points, nats = _means_to_reject(means, tilts, log_moments, n_other, level)
-    remaining = _not_rejected(values, points, nats, variance)
+    variance_fraction = other_variance / (other_variance + variance / len(values))
+    conditional_aucs = np.minimum(aucs + variance_fraction * half_width, 0.5 * (1.0 + aucs))
+    # The tilt lambda that maximizes N at this conditional AUC, and the log of N's denominator.
+    tilts = np.log(conditional_aucs * (1.0 - aucs) / (aucs * (1.0 - conditional_aucs)))
+    log_denominators = n_other * np.log1p(aucs * np.expm1(tilts))
+    auc_index, points, nats_to_win = _points_to_reject(
+        conditional_aucs, tilts, log_denominators, n_other, nats_needed
+    )
+    not_rejected = _not_rejected(values, points, nats_to_win, variance)
     is_rejected = np.ones(len(aucs), bool)
-    is_rejected[position[remaining]] = False
+    is_rejected[auc_index[not_rejected]] = False
     n_rejected = int(np.argmin(np.append(is_rejected, False)))
     return float(aucs[n_rejected - 1]) if n_rejected else 0.0
 
@@ -155,52 +181,76 @@ def _auc_grid(center, deviation):
     return points[(points > 1e-6) & (points < 1.0 - 1e-6)]
 
 
-def _means_to_reject(means, tilts, log_moments, n_other, level):
-    """Return the grid of means of each AUC: its position, points and the nats that bets must win.
+def _points_to_reject(conditional_aucs, tilts, log_denominators, n_other, nats_needed):
+    """Return the conditional AUCs b that bets must reject to reject each AUC m of the grid.
 
-    A point needs what N leaves at the point before it. The last one is 1, which no bet rejects: it
-    needs nothing if N rejects at the point before.
+    The first three arguments have one entry for each AUC. Each has its own grid of points b. A
+    point must win the nats that log N at the next smaller point lacks. The grid ends where N alone
+    rejects, or at 1, which no bet rejects.
+
+    Returns
+    -------
+    auc_index : ndarray of int, shape (n_points,)
+        Position of the AUC that each point belongs to.
+    points : ndarray of shape (n_points,)
+        The conditional AUCs b.
+    nats_to_win : ndarray of shape (n_points,)
+        Log wealth that bets against each point must reach.
     """
-    positions = []
+    auc_index = []
     points = []
-    nats = []
-    log_weights = math.log1p(-_CONSTANT_WEIGHT), math.log(_CONSTANT_WEIGHT)
-    for position, (mean, tilt, log_moment) in enumerate(
-        zip(means, tilts, log_moments, strict=True)
+    nats_to_win = []
+    log_weight = math.log1p(-_CONSTANT_WEIGHT)
+    log_constant_weight = math.log(_CONSTANT_WEIGHT)
+    for index, (conditional_auc, tilt, log_denominator) in enumerate(
+        zip(conditional_aucs, tilts, log_denominators, strict=True)
     ):
         rate = tilt * n_other
         steps = _INNER_STEP / rate * _INNER_GROWTH ** np.arange(_N_INNER_STEPS)
         distances = np.cumsum(steps)
-        last = min(1.0, (level - log_weights[0] + log_moment) / rate)  # N alone rejects above it
-        grid = np.concatenate([mean - distances, [mean], mean + distances, [0.0, last]])
-        grid = np.unique(grid[(grid >= 0.0) & (grid <= last)])
-        log_wealth = np.logaddexp(log_weights[0] + rate * grid[:-1] - log_moment, log_weights[1])
-        positions.append(np.full(len(grid) - 1, position))
+        rejected_from = (nats_needed - log_weight + log_denominator) / rate  # by N alone
+        last_point = min(1.0, rejected_from)
+        grid = np.concatenate(
+            [
+                conditional_auc - distances,
+                [conditional_auc],
+                conditional_auc + distances,
+                [0.0, last_point],
+            ]
+        )
+        grid = np.unique(grid[(grid >= 0.0) & (grid <= last_point)])
+        log_n = rate * grid[:-1] - log_denominator
+        log_mixture = np.logaddexp(log_weight + log_n, log_constant_weight)
+        auc_index.append(np.full(len(grid) - 1, index))
         points.append(grid[1:])
-        nats.append(level - log_wealth)
-        if last >= 1.0:  # no bet rejects a mean of 1
-            nats[-1][-1] = math.inf
-    return np.concatenate(positions), np.concatenate(points), np.concatenate(nats)
+        nats_to_win.append(nats_needed - log_mixture)
+        if last_point >= 1.0:  # no bet rejects a mean of 1
+            nats_to_win[-1][-1] = math.inf
+    return np.concatenate(auc_index), np.concatenate(points), np.concatenate(nats_to_win)
 
 
-def _not_rejected(values, points, nats, variance):
-    """Return the positions of the points that bets on the values do not reject (theory G28)."""
+def _not_rejected(values, points, nats_to_win, variance):
+    """Return the positions of the points that bets on the values do not reject (theory G28).
+
+    ``variance`` is the predicted variance of the values.
+    """
     remaining = np.arange(len(points))
-    squares = np.full(len(points), PRIOR_UNITS * variance)
+    sums_of_squares = np.full(len(points), PRIOR_UNITS * variance)
     max_stakes = MAX_STAKE / points
-    for number, value in enumerate(values):
+    for n_bets, value in enumerate(values):
         deviations = value - points
-        variance_to_come = squares / (PRIOR_UNITS + number) * (len(values) - number)
-        best_stakes = CAUTION * np.sqrt(2.0 * np.maximum(nats, 0.0) / variance_to_come)
+        mean_squares = sums_of_squares / (PRIOR_UNITS + n_bets)
+        variance_to_come = mean_squares * (len(values) - n_bets)  # of the sum of remaining values
+        best_stakes = CAUTION * np.sqrt(2.0 * np.maximum(nats_to_win, 0.0) / variance_to_come)
         stakes = np.minimum(best_stakes, max_stakes)
         # Rejected points have 0 nats left and stake nothing more.
-        nats = np.where(nats > 0.0, nats - np.log1p(stakes * deviations), 0.0)
-        squares = squares + deviations**2
-        if number % _BLOCK == _BLOCK - 1:
-            is_left = nats > 0.0
+        nats_to_win = np.where(nats_to_win > 0.0, nats_to_win - np.log1p(stakes * deviations), 0.0)
+        sums_of_squares = sums_of_squares + deviations**2
+        if n_bets % _BETS_PER_BLOCK == _BETS_PER_BLOCK - 1:
+            is_left = nats_to_win > 0.0
             remaining = remaining[is_left]
             points = points[is_left]
-            nats = nats[is_left]
-            squares = squares[is_left]
+            nats_to_win = nats_to_win[is_left]
+            sums_of_squares = sums_of_squares[is_left]
             max_stakes = max_stakes[is_left]
-    return remaining[nats > 0.0]
+    return remaining[nats_to_win > 0.0]

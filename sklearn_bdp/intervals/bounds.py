@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,133 +40,185 @@ from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.utils.root_finding import last_accepted
 from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 
-# -- Squares: scores that vary little (G15, G18) ---------------------------------------------------
+# -- Limits from a confirmed variance: scores that vary little (G15, G18) --------------------------
 
-#: Part of a limit's failure probability for limits by squares; the rest is for plain ones.
-SHARE = 0.8
-#: Upper limits that are tried one after the other, in units of the first.
-LEVELS = tuple(2.0 ** (0.5 * step) for step in range(7))
-#: Deviations by which mean squares may exceed the expected ones at the first limit, and the same
-#: for scores whose kurtosis is not known. Limits matter for interim intervals only.
+#: Fraction of the failure probability for limits that use a confirmed upper limit of the variance.
+#: The rest is for limits from the mean alone.
+VARIANCE_LIMIT_FRACTION = 0.8
+#: Upper limits of a variance that are tried one after the other, as multiples of the first.
+RELATIVE_LIMITS = tuple(2.0 ** (0.5 * step) for step in range(7))
+#: The first limit allows a mean square to exceed the expected one by this many of its standard
+#: deviations. These limits matter for interim intervals only.
 _ALLOWED_DEVIATIONS = 3.0
-_LEAST_ALLOWED = 4.0
+#: Smallest allowed excess, in units of the expected mean square over the root of the number of
+#: units. It is used if the kurtosis is unknown.
+_MIN_ALLOWED_DEVIATIONS = 4.0
 
-#: Largest stake of a bet on records: with larger ones, single records decide a mean shortfall.
+#: Largest stake of a bet on records. With larger ones, single records decide a mean shortfall.
 _MAX_STAKE_OF_RECORD = 0.8
-#: Quantiles of the law that scores are expected to follow.
+#: Number of quantiles of the beta distribution that scores are expected to follow.
 _N_LAW_QUANTILES = 200
 
+#: Rates among which the one with the highest predicted limit is taken.
 _RATES = np.r_[np.geomspace(1e-3, 0.5, 48, endpoint=False), 1.0 - np.geomspace(0.5, 1e-3, 48)]
 
 
 @dataclasses.dataclass(frozen=True)
-class Units:
-    """Independent sampling units, records or whole groups, by their weights in a mean (G18)."""
+class UnitWeights:
+    """Weights of independent sampling units (records or groups) in a mean over records (G18).
 
-    count: float
-    largest: float  # weight
-    squares: float  # sum of squared weights
-    effective: float  # units that a mean with squared weights is worth
-    sensitivity: float  # how far one record can move a mean square
+    The weight of a unit is its fraction of all records. Weights sum to 1.
+    """
+
+    n_units: float
+    largest_weight: float
+    sum_of_squares: float  # sum of the squared weights
+    effective_n: float  # effective number of units in a mean that weighs by squared weights
+    sensitivity: float  # largest change of a mean of squares if one record is replaced
 
     @classmethod
-    def of(cls, sizes: ArrayLike) -> Self:
-        """Return groups of so many records each."""
+    def from_sizes(cls, sizes: ArrayLike) -> Self:
+        """Return the weights of groups; ``sizes`` are their numbers of records."""
         sizes = np.asarray(sizes, float)
-        squared = (sizes / sizes.sum()) ** 2
-        total = float(squared.sum())
-        sensitivity = float((squared * np.minimum(1.0, 2.0 / sizes)).max()) / total
-        largest = math.sqrt(squared.max())
-        effective = total**2 / float((squared**2).sum())
-        return cls(len(sizes), largest, total, effective, sensitivity)
+        squared_weights = (sizes / sizes.sum()) ** 2
+        sum_of_squares = float(squared_weights.sum())
+        largest_change = float((squared_weights * np.minimum(1.0, 2.0 / sizes)).max())
+        return cls(
+            n_units=len(sizes),
+            largest_weight=math.sqrt(squared_weights.max()),
+            sum_of_squares=sum_of_squares,
+            effective_n=sum_of_squares**2 / float((squared_weights**2).sum()),
+            sensitivity=largest_change / sum_of_squares,
+        )
 
     @classmethod
-    def records(cls, n: int) -> Self:
-        """Return independent records."""
+    def from_records(cls, n: int) -> Self:
+        """Return the weights of ``n`` independent records."""
         return cls(n, 1.0 / n, 1.0 / n, n, 1.0 / n)
 
 
-def empirical_bernstein_lower_limit(values, log_failure, units, *, center, squares, rate):
-    r"""Return lower limits for the expectation of a mean of independent scores in [0, 1].
+def empirical_bernstein_lower_limit(
+    values, log_failure, units, *, center, squared_deviations, rate
+):
+    r"""Return lower limits of the expectation of a mean of independent scores (theory G15, G18).
 
-    Theory G15, G18, after Fan, Grama and Liu 2015 and Howard et al. 2021. ``center`` :math:`c` and
-    ``rate`` :math:`\lambda`, both in (0, 1), are fixed in advance; ``squares`` are upper limits of
-    the mean of :math:`(\bar\varphi_g - c)^2`, groups :math:`g` weighted by their squared weights
-    :math:`w_g^2`, and ``values`` lower limits of the mean. Limits are at most ``values``.
+    After Fan, Grama and Liu 2015 and Howard et al. 2021. All arguments but ``units`` broadcast
+    against each other.
+
+    Parameters
+    ----------
+    values : float or array-like
+        Means over records on the holdout, or lower limits of them, in [0, 1].
+    log_failure : float or array-like
+        Log of the one-sided failure probability, at most 0.
+    units : UnitWeights
+        Independent units that the scores are averaged over.
+    center : float or array-like
+        Center :math:`c` in (0, 1) of the deviations, fixed in advance.
+    squared_deviations : float or array-like
+        Upper limits of the mean of :math:`(\bar\varphi_g - c)^2` over units :math:`g` with the
+        mean score :math:`\bar\varphi_g`, weighted by squared weights :math:`w_g^2`.
+    rate : float or array-like
+        Rate :math:`\lambda` in (0, 1), fixed in advance.
+
+    Returns
+    -------
+    ndarray
+        Limits in [0, 1], at most ``values``.
     """
     values = check_array("values", values, low=0.0, high=1.0)
-    level = check_array("log_failure", log_failure, high=0.0)
+    log_failure = check_array("log_failure", log_failure, high=0.0)
     center = np.asarray(center, float)
+    rate = np.asarray(rate, float)
     # G18: exp(r x - psi(r) x^2) <= 1 + r x for x >= -1, here x = (group mean - c) / c and r the
     # rate times w_g / W; psi(r y) <= y^2 psi(r) for y <= 1: one mean of squares serves all rates.
-    largest = units.largest
-    count = units.count
-    stake = np.asarray(rate, float)
-    penalty = -np.log1p(-stake) - stake
-    spent = penalty * units.squares / largest**2 * np.asarray(squares) / center**2 - level
-    grown = np.expm1((stake * (values - center) / (center * largest) - spent) / count)
-    limit = center + center * largest * count * grown / stake
+    largest_weight = units.largest_weight
+    psi = -np.log1p(-rate) - rate
+    squared_deviations = np.asarray(squared_deviations)
+    variance_penalty = (
+        psi * units.sum_of_squares / largest_weight**2 * squared_deviations / center**2
+    )
+    penalty = variance_penalty - log_failure
+    gain = rate * (values - center) / (center * largest_weight)
+    growth = np.expm1((gain - penalty) / units.n_units)
+    limit = center + center * largest_weight * units.n_units * growth / rate
     return np.clip(limit, 0.0, values)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class SquaresPlan:
-    """Centers, levels and rates of a batch, fixed from public numbers before its queries."""
+class VarianceLimitPlan:
+    """Centers of deviations and limits of variances for a batch, fixed before its queries.
 
-    centers: Array  # of the deviations
-    levels: Array  # upper limits of mean squared deviations that are tried, (m, len(LEVELS))
-    margin: float  # of noise: a limit that holds is known up to it
-    eligible: Array  # queries whose scores are known to vary little
-    log_failure: float  # of the limits that the rates are chosen for
-    units: Units
+    They follow from public numbers: predictions and training scores. A batch has m queries.
+    """
+
+    centers: Array  # center of the squared deviations of each query, shape (m,)
+    tried_limits: Array  # ascending upper limits of each variance, (m, len(RELATIVE_LIMITS))
+    margin: float  # noise of a comparison: a confirmed limit is valid up to it
+    is_eligible: Array  # which queries have training scores that vary little, shape (m,)
+    log_failure: float  # one-sided log failure probability for which the rates are chosen
+    units: UnitWeights
 
     @property
-    def shares(self) -> tuple[Array, Array]:
-        """Logs of the parts of a failure probability: for plain limits, for limits by squares."""
-        return _log_shares(self.eligible)
+    def log_alpha_fractions(self) -> tuple[Array, Array]:
+        """Logs of the fractions of a failure probability, both of shape (m,).
 
-    def levels_of(self, query: int) -> Array:
-        """Return the upper limits of one query's statistic that are tried."""
-        return self.levels[query]
+        The first is for limits from the mean alone, the second for limits from the variance.
+        """
+        return _log_alpha_fractions(self.is_eligible)
+
+    def limits_to_try(self, i: int) -> Array:
+        """Return the ascending upper limits of the variance that are tried for query ``i``."""
+        return self.tried_limits[i]
 
     def deviations(self, moments: Array) -> Array:
-        """Return mean squared deviations from the centers; ``moments`` are means and mean squares.
+        """Return mean squared deviations from the centers, shape (m,).
 
-        Of the means of groups, weighted by squared weights; both in columns.
+        ``moments`` of shape (m, 2) has the mean and the mean square of the units' mean scores,
+        both weighted by squared weights.
         """
-        means, squares = moments.T
-        return np.clip(squares - 2.0 * self.centers * means + self.centers**2, 0.0, 1.0)
+        means, mean_squares = moments.T
+        return np.clip(mean_squares - 2.0 * self.centers * means + self.centers**2, 0.0, 1.0)
 
     def limits(
-        self, lowest: Array, highest: Array, side: Array, known: dict[int, float]
+        self,
+        lowest: Array,
+        highest: Array,
+        log_alpha_one_sided: Array,
+        confirmed_limits: dict[int, float],
     ) -> tuple[Array, Array]:
-        """Return lower and upper limits for the eligible queries; 0 and 1 for the others.
+        """Return lower and upper limits of expectations; 0 and 1 without a confirmed variance.
 
-        ``lowest`` and ``highest`` are the ends of the possible means, ``side`` the logs of the
-        one-sided failure probabilities, ``known`` the upper limits of mean squared deviations that
-        the mechanism confirmed, by position.
+        ``lowest`` and ``highest`` are the ends of the possible holdout means,
+        ``log_alpha_one_sided`` the logs of one-sided failure probabilities, all of shape (m,).
+        ``confirmed_limits`` maps positions of queries to upper limits of their mean squared
+        deviations that the mechanism confirmed.
         """
         lower = np.zeros(len(self.centers))
         upper = np.ones(len(self.centers))
-        for query, squares in known.items():
-            center = self.centers[query]
-            log_failure = side[query] + math.log(SHARE)
-            lower[query] = self._lower_limit(query, center, lowest[query], log_failure, squares)
-            # One minus the score deviates as much.
+        for i, squared_deviations in confirmed_limits.items():
+            center = self.centers[i]
+            log_failure = log_alpha_one_sided[i] + math.log(VARIANCE_LIMIT_FRACTION)
+            lower[i] = self._lower_limit(i, center, lowest[i], log_failure, squared_deviations)
+            # One minus the score has the same squared deviations from one minus the center.
             complement = self._lower_limit(
-                query, 1.0 - center, 1.0 - highest[query], log_failure, squares
+                i, 1.0 - center, 1.0 - highest[i], log_failure, squared_deviations
             )
-            upper[query] = 1.0 - complement
+            upper[i] = 1.0 - complement
         return lower, upper
 
-    def _lower_limit(self, query, center, value, log_failure, squares):
-        """Return the lower limit of one query, at the best rate if the score is as predicted."""
+    def _lower_limit(self, i, center, value, log_failure, squared_deviations):
+        """Return the lower limit of query ``i`` at the rate with the highest predicted limit.
+
+        The prediction assumes that the holdout mean is the center and the first tried limit is
+        confirmed.
+        """
         predicted_limits = empirical_bernstein_lower_limit(
             np.full(_RATES.shape, center),
             self.log_failure,
             self.units,
             center=center,
-            squares=self.levels[query, 0] + self.margin,
+            squared_deviations=self.tried_limits[i, 0] + self.margin,
             rate=_RATES,
         )
         return empirical_bernstein_lower_limit(
@@ -174,40 +226,66 @@ class SquaresPlan:
             log_failure,
             self.units,
             center=center,
-            squares=squares,
+            squared_deviations=squared_deviations,
             rate=float(_RATES[np.argmax(predicted_limits)]),
         )
 
 
-def plan_squares(
+def plan_variance_limits(
     predictions, variances, *, training_sizes, units, log_failure, kurtosis=math.nan, margin=0.0
 ):
-    """Fix centers, levels and rates from public numbers.
+    """Return the plan of a batch: centers and limits of variances, from public numbers.
 
-    ``variances`` and ``kurtosis`` are those of a unit's score on the training side, NaN where
-    unknown: a mean of squares deviates from ``v`` by ``v * sqrt((kurtosis - 1) / n)``. Eligible
-    are queries whose variance is known and clearly below ``p (1 - p)``. ``log_failure`` is about
-    the log of the one-sided failure probability that limits will have; any number is valid, the
-    right one gives the sharpest limits. ``margin``: of the noise of a comparison with a limit.
-    Limits are larger by it, so that noise alone does not reject them.
+    Queries are eligible if their training variance is known and clearly below ``p (1 - p)``.
+
+    Parameters
+    ----------
+    predictions : ndarray of shape (m,)
+        Predicted scores in [0, 1].
+    variances : ndarray of shape (m,)
+        Variances of a unit's score on the training set; NaN if unknown.
+    training_sizes : float or ndarray of shape (m,)
+        Number of training units behind each variance.
+    units : UnitWeights
+        Units of the holdout.
+    log_failure : float
+        Approximate log of the one-sided failure probability of the limits. All values are valid,
+        and the true one gives the narrowest limits.
+    kurtosis : float or ndarray of shape (m,), default=nan
+        Kurtosis of a unit's score on the training set; NaN if unknown. A mean of squares deviates
+        from a variance ``v`` by about ``v * sqrt((kurtosis - 1) / n)``.
+    margin : float, default=0.0
+        Noise of a comparison with a limit. Limits are larger by it, so that noise alone does not
+        reject them.
+
+    Returns
+    -------
+    VarianceLimitPlan
+        Fixed before the queries.
     """
     log_failure = check_real("log_failure", log_failure, high=0.0)
     centers = np.clip(predictions, 1e-3, 1.0 - 1e-3)
-    worst = centers * (1.0 - centers)
-    expected = shrunken_variances(variances, worst, training_sizes)
-    eligible = np.isfinite(expected) & (expected < 0.7 * worst)
-    expected = np.where(eligible, expected, worst)
-    allowed = _ALLOWED_DEVIATIONS * np.sqrt(np.fmax(kurtosis, 1.0) - 1.0)
-    relative_deviation = np.sqrt(1.0 / units.effective + 1.0 / training_sizes)
-    spread = np.fmax(allowed, _LEAST_ALLOWED) * relative_deviation
-    levels = (expected * (1.0 + spread) + margin)[:, None] * np.array(LEVELS)
-    return SquaresPlan(centers, np.minimum(levels, 1.0), margin, eligible, log_failure, units)
+    worst_variances = centers * (1.0 - centers)
+    expected_variances = shrunken_variances(variances, worst_variances, training_sizes)
+    is_eligible = np.isfinite(expected_variances) & (expected_variances < 0.7 * worst_variances)
+    expected_variances = np.where(is_eligible, expected_variances, worst_variances)
+    # Relative to v / sqrt(n); fmax ignores NaN, the unknown kurtosis.
+    allowed_deviations = _ALLOWED_DEVIATIONS * np.sqrt(np.fmax(kurtosis, 1.0) - 1.0)
+    allowed_deviations = np.fmax(allowed_deviations, _MIN_ALLOWED_DEVIATIONS)
+    relative_excess = allowed_deviations * np.sqrt(1.0 / units.effective_n + 1.0 / training_sizes)
+    first_limits = expected_variances * (1.0 + relative_excess) + margin
+    tried_limits = np.minimum(first_limits[:, None] * np.array(RELATIVE_LIMITS), 1.0)
+    return VarianceLimitPlan(centers, tried_limits, margin, is_eligible, log_failure, units)
 
 
-def _log_shares(eligible):
-    """Return logs of the parts of a failure probability: of plain limits, and of sharper ones."""
-    plain = np.where(eligible, math.log1p(-SHARE), 0.0)
-    return plain, np.where(eligible, math.log(SHARE), -math.inf)
+def _log_alpha_fractions(is_eligible):
+    """Return the logs of the fractions of a failure probability, both of shape (m,).
+
+    The first is for limits from the mean alone, the second for limits from the variation of scores.
+    """
+    for_mean = np.where(is_eligible, math.log1p(-VARIANCE_LIMIT_FRACTION), 0.0)
+    for_variation = np.where(is_eligible, math.log(VARIANCE_LIMIT_FRACTION), -math.inf)
+    return for_mean, for_variation
 
 
 def betting_lower_limit(
@@ -227,9 +305,9 @@ def betting_lower_limit(
     Parameters
     ----------
     values : float or array-like
-        Lower limits of the mean score :math:`q`, in [0, 1].
+        Mean scores :math:`q`, or lower limits of them, in [0, 1].
     log_failure : float or array-like
-        Log of the failure probability, :math:`-L`.
+        Log of the one-sided failure probability, :math:`-L`.
     n : int
         Number of scores.
     center, stake : float or array-like
@@ -244,22 +322,25 @@ def betting_lower_limit(
         Limits from 0 to ``values``.
     """
     values = check_array("values", values, low=0.0, high=1.0)
-    level = check_array("log_failure", log_failure, high=0.0)
+    log_failure = check_array("log_failure", log_failure, high=0.0)
     shortfall = check_array("shortfall", shortfall, low=0.0)
-    growth = stake * (values - center) / center - shortfall + level / n
+    growth = stake * (values - center) / center - shortfall + log_failure / n
     return np.clip(center + center * np.expm1(growth) / stake, 0.0, values)
 
 
 class Bets(NamedTuple):
-    """Bets of one query for both limits: on scores, and on their distances from 1."""
+    """Bets of one query, fixed before it.
+
+    Pairs have a bet on scores for the lower limit, and one on 1 minus scores for the upper limit.
+    """
 
     centers: tuple[float, float]
     stakes: tuple[float, float]
-    shortfalls: tuple[float, float]  # largest mean shortfalls at the first limit
-    max_ratio: float  # largest shortfall of one record, in units of ``shortfalls``
+    shortfalls: tuple[float, float]  # mean shortfalls that the first tried limit allows
+    max_ratio: float  # largest possible shortfall of a record, relative to ``shortfalls``
 
     def ratio(self, scores: ArrayLike) -> float:
-        """Return the larger of both mean shortfalls, in units of the largest one of a record.
+        """Return the larger one of both mean shortfalls, relative to the largest one of a record.
 
         Parameters
         ----------
@@ -269,7 +350,7 @@ class Bets(NamedTuple):
         Returns
         -------
         float
-            In [0, 1]. One record moves it by at most ``1 / n``.
+            Ratio in [0, 1]. One record changes it by at most ``1 / n``.
         """
         scores = np.asarray(scores, dtype=float)
         ratios = [
@@ -282,52 +363,64 @@ class Bets(NamedTuple):
 
 
 def _shortfalls(scores, center, stake):
-    """Return by how much log wealth grows less than its linear approximation, at least 0."""
+    """Return for each score ``x - log(1 + x)`` with the gain ``x`` of the bet, at least 0."""
     gains = stake * (scores - center) / center
     return gains - np.log1p(gains)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class BettingPlan:
-    """Bets of a batch about independent records, fixed from public numbers before its queries."""
+    """Bets of a batch on independent records, fixed from public numbers before its queries.
 
-    predictions: Array  # (m,): expected scores
-    expected_variances: Array  # (m,): of a record's score
-    kurtosis: Array  # (m,): of a record's score, NaN: unknown
-    training_sizes: Array  # (m,): records behind these numbers
-    margin: float  # of noise: a limit that holds is known up to it
-    eligible: Array  # (m,): queries whose scores are known to vary little
-    log_failure: float  # of the limits that the stakes are chosen for
-    n: int  # records of the holdout
+    A batch has m queries.
+    """
+
+    predictions: Array  # expected score of each query, shape (m,)
+    expected_variances: Array  # variance of a record's score, shape (m,)
+    kurtosis: Array  # kurtosis of a record's score, shape (m,); NaN if unknown
+    training_sizes: Array  # number of training records behind these numbers, shape (m,)
+    margin: float  # noise of a comparison: a confirmed limit is valid up to it
+    is_eligible: Array  # which queries have training scores that vary little, shape (m,)
+    log_failure: float  # one-sided log failure probability for which the stakes are chosen
+    n: int  # number of holdout records
     _bets: dict[int, Bets] = dataclasses.field(default_factory=dict, repr=False)
 
     @property
-    def shares(self) -> tuple[Array, Array]:
-        """Logs of the parts of a failure probability: for plain limits, for limits by bets."""
-        return _log_shares(self.eligible)
+    def log_alpha_fractions(self) -> tuple[Array, Array]:
+        """Logs of the fractions of a failure probability: for limits from the mean, and by bets."""
+        return _log_alpha_fractions(self.is_eligible)
 
-    def levels_of(self, query: int) -> Array:
-        """Return the upper limits of one query's statistic that are tried."""
-        first_level = 1.0 / self.bets(query).max_ratio + self.margin
-        return np.minimum(first_level * np.array(LEVELS), 1.0)
+    def limits_to_try(self, i: int) -> Array:
+        """Return the ascending upper limits of `Bets.ratio` that are tried for query ``i``."""
+        first_limit = 1.0 / self.bets(i).max_ratio + self.margin
+        return np.minimum(first_limit * np.array(RELATIVE_LIMITS), 1.0)
 
-    def bets(self, query: int) -> Bets:
-        """Return the bets of one query; they depend on public numbers only."""
-        if query not in self._bets:
-            prediction = float(self.predictions[query])
+    def bets(self, i: int) -> Bets:
+        """Return the bets of query ``i``, which depend on public numbers only."""
+        if i not in self._bets:
+            prediction = float(self.predictions[i])
             centers = (prediction, 1.0 - prediction)
-            sides = [self._side(query, center) for center in centers]
-            stakes, shortfalls, ratios = zip(*sides, strict=True)
-            self._bets[query] = Bets(centers, stakes, shortfalls, max(ratios))
-        return self._bets[query]
+            bets_by_side = [self._best_bet(i, center) for center in centers]
+            stakes, shortfalls, ratios = zip(*bets_by_side, strict=True)
+            self._bets[i] = Bets(centers, stakes, shortfalls, max(ratios))
+        return self._bets[i]
 
-    def _side(self, query, center):
-        """Return the stake of one side, its allowed mean shortfall, and a record's largest ratio.
+    def _best_bet(self, i, center):
+        """Return the stake of one limit of query ``i``, and the shortfalls that belong to it.
 
-        Scores are expected to follow a beta law. Any numbers are valid, right ones give the
-        sharpest limits.
+        The stake has the highest predicted limit if scores follow a beta distribution. Limits are
+        valid for all distributions.
+
+        Returns
+        -------
+        stake : float
+            Stake in (0, 1).
+        allowed : float
+            Mean shortfall that the first tried limit allows.
+        max_ratio : float
+            Largest possible shortfall of a record over ``allowed``.
         """
-        variance = float(self.expected_variances[query])
+        variance = float(self.expected_variances[i])
         size = center * (1.0 - center) / variance - 1.0
         probabilities = (np.arange(_N_LAW_QUANTILES) + 0.5) / _N_LAW_QUANTILES
         scores = betaincinv(center * size, (1.0 - center) * size, probabilities)
@@ -335,16 +428,16 @@ class BettingPlan:
         shortfalls = _shortfalls(scores, center, stakes[:, None])
         expected = np.maximum(shortfalls.mean(axis=1), 1e-12)
         relative_deviations = shortfalls.std(axis=1) / expected
-        n_deviations = _LEAST_ALLOWED
-        if np.isfinite(self.kurtosis[query]):
+        n_deviations = _MIN_ALLOWED_DEVIATIONS
+        if np.isfinite(self.kurtosis[i]):
             n_deviations = _ALLOWED_DEVIATIONS
-            law_kurtosis = float(np.mean((scores - scores.mean()) ** 4) / scores.var() ** 2)
-            excess = (self.kurtosis[query] - 1.0) / max(law_kurtosis - 1.0, 1e-12)
-            relative_deviations *= math.sqrt(max(1.0, excess))
-        sampling = math.sqrt(1.0 / self.n + 1.0 / float(self.training_sizes[query]))
-        allowed = expected * (1.0 + n_deviations * relative_deviations * sampling)
-        ends = np.array([0.0, 1.0])
-        largest = _shortfalls(ends, center, stakes[:, None]).max(axis=1)
+            beta_kurtosis = float(np.mean((scores - scores.mean()) ** 4) / scores.var() ** 2)
+            excess_ratio = (self.kurtosis[i] - 1.0) / max(beta_kurtosis - 1.0, 1e-12)
+            relative_deviations *= math.sqrt(max(1.0, excess_ratio))
+        sampling_factor = math.sqrt(1.0 / self.n + 1.0 / float(self.training_sizes[i]))
+        allowed = expected * (1.0 + n_deviations * relative_deviations * sampling_factor)
+        extreme_scores = np.array([0.0, 1.0])
+        largest = _shortfalls(extreme_scores, center, stakes[:, None]).max(axis=1)
         limits = betting_lower_limit(
             np.full(stakes.shape, center),
             self.log_failure,
@@ -357,18 +450,23 @@ class BettingPlan:
         return float(stakes[best]), float(allowed[best]), float(largest[best] / allowed[best])
 
     def limits(
-        self, lowest: Array, highest: Array, side: Array, known: dict[int, float]
+        self,
+        lowest: Array,
+        highest: Array,
+        log_alpha_one_sided: Array,
+        confirmed_limits: dict[int, float],
     ) -> tuple[Array, Array]:
-        """Return lower and upper limits for the eligible queries; 0 and 1 for the others.
+        """Return lower and upper limits of expectations; 0 and 1 without a confirmed limit.
 
         Parameters
         ----------
         lowest, highest : ndarray of shape (m,)
-            Ends of the possible mean scores.
-        side : ndarray of shape (m,)
-            Logs of the one-sided failure probabilities.
-        known : dict of int to float
-            Upper limits of :meth:`Bets.ratio` that the mechanism confirmed, by position.
+            Ends of the possible holdout means.
+        log_alpha_one_sided : ndarray of shape (m,)
+            Logs of one-sided failure probabilities.
+        confirmed_limits : dict of int to float
+            Upper limits of :meth:`Bets.ratio` that the mechanism confirmed, by position of the
+            query.
 
         Returns
         -------
@@ -377,26 +475,30 @@ class BettingPlan:
         """
         lower = np.zeros(len(self.predictions))
         upper = np.ones(len(self.predictions))
-        for query, ratio in known.items():
-            bets = self.bets(query)
-            ends = (lowest[query], 1.0 - highest[query])
-            sides = [
+        for i, ratio in confirmed_limits.items():
+            bets = self.bets(i)
+            log_failure = log_alpha_one_sided[i] + math.log(VARIANCE_LIMIT_FRACTION)
+            limits_by_side = [  # lower limits of the mean, and of 1 minus it
                 float(
                     betting_lower_limit(
-                        end,
-                        side[query] + math.log(SHARE),
+                        value,
+                        log_failure,
                         self.n,
                         center=center,
                         stake=stake,
                         shortfall=ratio * bets.max_ratio * shortfall,
                     )
                 )
-                for end, center, stake, shortfall in zip(
-                    ends, bets.centers, bets.stakes, bets.shortfalls, strict=True
+                for value, center, stake, shortfall in zip(
+                    (lowest[i], 1.0 - highest[i]),
+                    bets.centers,
+                    bets.stakes,
+                    bets.shortfalls,
+                    strict=True,
                 )
             ]
-            lower[query] = sides[0]
-            upper[query] = 1.0 - sides[1]
+            lower[i], complement = limits_by_side
+            upper[i] = 1.0 - complement
         return lower, upper
 
 
@@ -410,86 +512,102 @@ def plan_bets(
     kurtosis: FloatOrArray = math.nan,
     margin: float = 0.0,
 ) -> BettingPlan:
-    """Fix the bets of a batch about ``n`` independent records from public numbers (theory G15).
+    """Return the bets of a batch on ``n`` independent records, from public numbers (theory G15).
+
+    Queries are eligible if their training variance is known and clearly below the largest possible
+    one. Limits are valid for all arguments, and narrow if these are near the true numbers.
 
     Parameters
     ----------
     predictions : array-like of shape (m,)
         Expected scores, in [0, 1].
     variances : array-like of shape (m,)
-        Of a record's score on the training side; NaN where unknown.
+        Variance of a record's score on the training set; NaN if unknown.
     training_sizes : array-like of shape (m,)
-        Number of records behind these numbers.
+        Number of training records behind these numbers.
     n : int
         Number of holdout records.
     log_failure : float
-        About the log of the one-sided failure probability that limits will have.
+        Approximate log of the one-sided failure probability of the limits.
     kurtosis : float or array-like of shape (m,), default=nan
-        Of a record's score on the training side; NaN where unknown.
+        Kurtosis of a record's score on the training set; NaN if unknown.
     margin : float, default=0.0
-        Of the noise of a comparison with a limit. Limits are larger by it, so that noise alone does
-        not reject them.
+        Noise of a comparison with a limit. Limits are larger by it, so that noise alone does not
+        reject them.
 
     Returns
     -------
     BettingPlan
-        Eligible are queries whose variance is known and clearly below the largest possible one. Any
-        numbers are valid, right ones give the sharpest limits.
+        Fixed before the queries.
     """
     centers = np.clip(check_array("predictions", predictions), 1e-3, 1.0 - 1e-3)
     sizes = np.broadcast_to(np.asarray(training_sizes, dtype=float), centers.shape)
-    worst = centers * (1.0 - centers)
-    expected = shrunken_variances(np.asarray(variances, dtype=float), worst, sizes)
-    eligible = np.isfinite(expected) & (expected < 0.7 * worst)
+    worst_variances = centers * (1.0 - centers)
+    variances = np.asarray(variances, dtype=float)
+    expected_variances = shrunken_variances(variances, worst_variances, sizes)
+    is_eligible = np.isfinite(expected_variances) & (expected_variances < 0.7 * worst_variances)
     return BettingPlan(
         predictions=centers,
-        expected_variances=np.where(eligible, expected, worst),
+        expected_variances=np.where(is_eligible, expected_variances, worst_variances),
         kurtosis=np.broadcast_to(np.asarray(kurtosis, dtype=float), centers.shape),
         training_sizes=sizes,
         margin=margin,
-        eligible=eligible,
+        is_eligible=is_eligible,
         log_failure=check_real("log_failure", log_failure, high=0.0),
         n=n,
     )
 
 
-def shrunken_variances(variances: Array, worst: Array, training_sizes: Array) -> Array:
-    """Return training-side variances, drawn towards the worst case by two records.
+def shrunken_variances(
+    variances: Array, worst_variances: Array, training_sizes: FloatOrArray
+) -> Array:
+    """Return training variances shrunk towards the largest possible ones, as if by two records.
 
-    Positive where ``worst``, the largest they can be, is; NaN stands for unknown ones.
+    NaN stands for unknown variances. The others are positive if the largest possible ones are.
     """
-    return (variances * training_sizes + 2.0 * worst) / (training_sizes + 2.0)
+    return (variances * training_sizes + 2.0 * worst_variances) / (training_sizes + 2.0)
 
 
 # -- Bets on units in a secret order (G28) ---------------------------------------------------------
 
-PRIOR_UNITS = 20.0  # units that the variance of the training side counts for
-MAX_STAKE = 0.9  # largest part of the wealth that is staked
-#: Part of the stake that is best for normal deviations: skewed ones lose more by high stakes.
+PRIOR_UNITS = 20.0  # prior number of units with the variance of the training set
+MAX_STAKE = 0.9  # largest fraction of the wealth that one bet may lose
+#: Stakes relative to those that are best for normal deviations. Skewed deviations lose more if the
+#: stakes are high.
 CAUTION = 0.9
-_STEP, _NEAR, _GROWTH = 0.05, 8.0, 1.03  # grid: in deviations of the mean, up to, then times
-_BLOCK = 32  # units whose bets are prepared in one go; rejected points drop out between blocks
+#: Grid of means, in standard deviations from the center: step, the distance up to which steps are
+#: equal, and the factor by which distances grow beyond.
+_STEP, _NEAR, _GROWTH = 0.05, 8.0, 1.03
+#: Units whose bets are prepared together. Rejected points are dropped after each block.
+_UNITS_PER_BLOCK = 32
 
 
 class UnitMoments(NamedTuple):
-    """Moments of the units' sums S and counts k on the training set, scored out of fold.
+    """Moments of the units' sums S and counts k on the training set, from out-of-fold scores.
 
-    :func:`betting_interval` sets its bets by them.
+    They determine the bets of :func:`betting_interval`.
     """
 
-    center: float  # sum of S over sum of k, drawn toward 1/2
+    center: float  # sum of S over sum of k, shrunk towards 1/2
     variance: float  # mean of (S - center * k)^2
     mean_count: float  # mean of k
 
 
 def unit_moments(sums: ArrayLike, counts: ArrayLike) -> UnitMoments:
-    """Return the moments of training units; any numbers are valid, right ones give sharp limits.
+    """Return the moments of training units for :func:`betting_interval`.
+
+    Limits are valid for all moments, and narrow if they are near those of the holdout.
 
     Parameters
     ----------
     sums, counts : array-like of shape (n_units,)
-        ``S_g`` and ``k_g`` of training units, in the scale of the row, from models that did not
-        see them (cross-validation).
+        ``S_g`` and ``k_g`` of training units, as for :func:`betting_interval`, from models that
+        were not fitted on them (cross-validation).
+
+    Returns
+    -------
+    UnitMoments
+        Center, variance and mean count.
 
     Raises
     ------
@@ -508,53 +626,60 @@ def unit_moments(sums: ArrayLike, counts: ArrayLike) -> UnitMoments:
     return UnitMoments(center, max(min_variance, float(variance)), mean_count)
 
 
-def betting_interval(sums, counts, *, bound, moments, log_inverse_level):
+def betting_interval(sums, counts, *, bound, moments, log_inverse_alpha):
     r"""Return limits for ``E S / E k`` of units that are independent and identically distributed.
 
-    Each of the two limits fails with probability at most ``exp(-log_inverse_level)``: pass
+    Each of the two limits fails with probability at most ``exp(-log_inverse_alpha)``: pass
     :math:`L = \ln(2/\alpha)` for a two-sided interval (theory G28, STaR bets).
 
     Parameters
     ----------
     sums, counts : array-like of shape (n_units,)
-        ``S_g`` and ``k_g``, in a secret order that does not depend on their values, drawn once and
-        never redrawn. Units with ``k_g = 0`` belong in it. Their number is fixed by design.
+        ``S_g`` and ``k_g`` with ``0 <= S_g <= k_g <= bound``, in a secret order that does not
+        depend on their values, drawn once and never again. Units with ``k_g = 0`` are included.
+        The number of units is fixed by design.
     bound : float
         Largest possible ``k_g``, fixed before the split: never the holdout's own maximum.
     moments : UnitMoments
         From training units, by :func:`unit_moments`.
-    log_inverse_level : float
+    log_inverse_alpha : float
         Minus the log of the failure probability of one side, in nats.
 
     Returns
     -------
     lower, upper : float
-        In [0, 1]. For paired differences ``d`` in ``[-r, r]`` let ``S`` be the sum of
-        ``(1 + d/r)/2``; the limits are ``r (2 mu - 1)``.
+        In [0, 1]. For paired differences ``d`` in ``[-r, r]``, pass the sums of ``(1 + d/r)/2``.
+        A limit ``mu`` is then ``r (2 mu - 1)`` in units of the differences.
     """
-    totals, units = _units(sums, counts, bound)
-    level = check_real("log_inverse_level", log_inverse_level, low=0.0, closed="neither")
+    unit_sums, unit_counts = _check_sums_and_counts(sums, counts, bound)
+    nats_needed = check_real("log_inverse_alpha", log_inverse_alpha, low=0.0, closed="neither")
     center, variance, mean_count = moments
-    deviation = math.sqrt(variance / len(totals)) / mean_count
-    grids = [_grid(side_center, deviation) for side_center in (center, 1.0 - center)]
-    # Points are tried upwards, and none above the first that is not rejected is needed: hardly ever
-    # a point beyond a deviation below the center.
+    center_deviation = math.sqrt(variance / len(unit_sums)) / mean_count
+    grids = [_grid(side_center, center_deviation) for side_center in (center, 1.0 - center)]
+    # Only points up to the first that is not rejected are needed. It is nearly always more than a
+    # standard deviation below the center, so that the points above are tried only if all are
+    # rejected below.
     low_points = []
     high_points = []
-    for grid, end in zip(grids, (center - deviation, 1.0 - center - deviation), strict=True):
-        split = np.searchsorted(grid, end)
-        low_points.append(grid[:split])
-        high_points.append(grid[split:])
-    n_rejected = _count_rejected(totals, units, low_points, bound, variance, level)
+    for grid, side_center in zip(grids, (center, 1.0 - center), strict=True):
+        n_low_points = np.searchsorted(grid, side_center - center_deviation)
+        low_points.append(grid[:n_low_points])
+        high_points.append(grid[n_low_points:])
+    n_rejected = _count_rejected(unit_sums, unit_counts, low_points, bound, variance, nats_needed)
     remaining_points = [
         high if count == len(low) else high[:0]
         for count, low, high in zip(n_rejected, low_points, high_points, strict=True)
     ]
     if any(map(len, remaining_points)):
-        n_further = _count_rejected(totals, units, remaining_points, bound, variance, level)
-        n_rejected = [low + high for low, high in zip(n_rejected, n_further, strict=True)]
-    # The last point before the first that is not rejected; a limit above the mean needs the first
-    # point from the mean on rejected, whose wealth is a supermartingale (Ville). Never bisect.
+        n_rejected_above = _count_rejected(
+            unit_sums, unit_counts, remaining_points, bound, variance, nats_needed
+        )
+        n_rejected = [
+            below + above for below, above in zip(n_rejected, n_rejected_above, strict=True)
+        ]
+    # The limit is the last point before the first that is not rejected. It exceeds the true mean
+    # only if the first grid point from the mean on is rejected, whose wealth is a supermartingale
+    # (Ville). Bisection would look at other points, too, and is not valid.
     lower, complement = (
         float(grid[count - 1]) if count else 0.0
         for grid, count in zip(grids, n_rejected, strict=True)
@@ -562,8 +687,8 @@ def betting_interval(sums, counts, *, bound, moments, log_inverse_level):
     return lower, 1.0 - complement
 
 
-def _units(sums, counts, bound):
-    """Return checked arrays of one shape."""
+def _check_sums_and_counts(sums, counts, bound):
+    """Return both as arrays of the same shape (n_units,), or raise ValueError."""
     sums = check_array("sums", sums, low=0.0)
     counts = np.broadcast_to(check_array("counts", counts, low=0.0, high=bound), sums.shape)
     if not (sums.ndim == 1 and sums.size and np.all(sums <= counts * (1.0 + 1e-12))):
@@ -572,7 +697,7 @@ def _units(sums, counts, bound):
 
 
 def _grid(center, deviation):
-    """Return the points that are tried, ascending inside (0, 1)."""
+    """Return the means that are tried, ascending inside (0, 1)."""
     even_distances = deviation * np.arange(0.0, _NEAR + _STEP / 2.0, _STEP)
     n_steps = max(0.0, math.log(1.0 / even_distances[-1]) / math.log(_GROWTH))
     growing_distances = even_distances[-1] * _GROWTH ** np.arange(1.0, n_steps + 1.0)
@@ -581,102 +706,131 @@ def _grid(center, deviation):
     return points[(points > 0.0) & (points < 1.0)]
 
 
-def _count_rejected(sums, counts, points, bound, variance, level):
-    """Return for both sides the number of points below the first that no bet rejects.
+def _count_rejected(sums, counts, points, bound, variance, nats_needed):
+    """Return for both sides the number of points before the first that is not rejected.
 
-    Upper limits bet on ``k - S`` at one minus the mean.
+    ``points`` are two ascending arrays: means for the lower limit, and one minus means for the
+    upper limit, which bets on ``k - S``. ``nats_needed`` is the log wealth that rejects a point.
     """
-    side = np.repeat([0, 1], [len(grid) for grid in points])
-    position = np.concatenate([np.arange(len(grid)) for grid in points])
+    # Arrays over all points of both sides: side, position among the points of the side, and mean.
+    side_index = np.repeat([0, 1], [len(side_points) for side_points in points])
+    point_index = np.concatenate([np.arange(len(side_points)) for side_points in points])
     mean = np.concatenate(points)
-    scores = np.column_stack([sums, counts - sums])
-    nats_left = np.full(mean.size, level)  # until a point is rejected
-    squares = np.full(mean.size, PRIOR_UNITS * variance)
-    for start in range(0, len(sums), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        deviations = scores[block][:, side] - mean * counts[block, None]
-        squares_before = np.cumsum(np.vstack([squares, deviations**2]), axis=0)
-        squares = squares_before[-1]
+    sums_by_side = np.column_stack([sums, counts - sums])
+    nats_left = np.full(mean.size, nats_needed)  # until a point is rejected
+    sums_of_squares = np.full(mean.size, PRIOR_UNITS * variance)
+    for start in range(0, len(sums), _UNITS_PER_BLOCK):
+        block = slice(start, start + _UNITS_PER_BLOCK)
+        # Shapes (units of the block, points).
+        block_deviations = sums_by_side[block][:, side_index] - mean * counts[block, None]
+        squares_before = np.cumsum(np.vstack([sums_of_squares, block_deviations**2]), axis=0)
+        sums_of_squares = squares_before[-1]
         # V_t = (20 v + sum of the squares so far) / (19 + t), for G - t + 1 units still to come.
-        number = np.arange(start + 1.0, start + 1.0 + len(deviations))[:, None]
-        variance_to_come = squares_before[:-1] * (len(sums) - number + 1.0)
-        scale = CAUTION * np.sqrt(2.0 * (PRIOR_UNITS - 1.0 + number) / variance_to_come)
+        unit_number = np.arange(start + 1.0, start + 1.0 + len(block_deviations))[:, None]
+        variance_to_come = squares_before[:-1] * (len(sums) - unit_number + 1.0)
+        # The best stake for n nats left is this factor times sqrt(n).
+        block_factors = CAUTION * np.sqrt(
+            2.0 * (PRIOR_UNITS - 1.0 + unit_number) / variance_to_come
+        )
         max_stake = MAX_STAKE / (mean * bound)
         zeros = np.zeros(mean.size)
-        for deviation, unit_scale in zip(deviations, scale, strict=True):
-            stake = np.minimum(np.sqrt(nats_left) * unit_scale, max_stake)
+        for deviations, factors in zip(block_deviations, block_factors, strict=True):
+            stakes = np.minimum(np.sqrt(nats_left) * factors, max_stake)
             # Rejected points have 0 nats left and stake nothing more.
-            nats_left = np.maximum(nats_left - np.log(1.0 + stake * deviation), zeros)
-        not_rejected = nats_left > 0.0
-        side = side[not_rejected]
-        position = position[not_rejected]
-        mean = mean[not_rejected]
-        nats_left = nats_left[not_rejected]
-        squares = squares[not_rejected]
-    return [int(position[side == i].min(initial=len(grid))) for i, grid in enumerate(points)]
+            nats_left = np.maximum(nats_left - np.log(1.0 + stakes * deviations), zeros)
+        is_left = nats_left > 0.0
+        side_index = side_index[is_left]
+        point_index = point_index[is_left]
+        mean = mean[is_left]
+        nats_left = nats_left[is_left]
+        sums_of_squares = sums_of_squares[is_left]
+    return [
+        int(point_index[side_index == side].min(initial=len(side_points)))
+        for side, side_points in enumerate(points)
+    ]
 
 
-def order_free_interval(sums, counts, *, bound, moments, log_inverse_level):
-    r"""Return limits for ``sum E S_g / sum E k_g`` of independent units that need not be alike.
+def order_free_interval(sums, counts, *, bound, moments, log_inverse_alpha):
+    r"""Return limits for ``sum E S_g / sum E k_g`` of independent units with any distributions.
 
-    For stratified holdouts, holdouts given the rest, regimes that are seen. Parameters as in
-    :func:`betting_interval`; the order says nothing. A mean ``m`` is rejected where
+    For stratified holdouts, nodes of a network given the rest, and observed regimes. Parameters and
+    returns are those of :func:`betting_interval`. The order of units has no effect. A mean ``m`` is
+    rejected if
 
     .. math:: \sum_g \ln\Bigl(1 + \lambda\frac{S_g - m k_g}{m K}\Bigr) \ge L,
 
     with :math:`\lambda` in (0, 1) fixed by ``moments``. For equal counts this is the limit
     :math:`c + (c/\lambda)(\exp\{\overline{\ln(1 + \lambda(\varphi - c)/c)} - L/n\} - 1)` at a
-    center ``c`` of its own value; theory G28 (order-free form of G15 and G18).
+    center ``c`` equal to the limit itself; theory G28 (order-free form of G15 and G18).
     """
-    totals, units = _units(sums, counts, bound)
-    level = check_real("log_inverse_level", log_inverse_level, low=0.0, closed="neither")
+    unit_sums, unit_counts = _check_sums_and_counts(sums, counts, bound)
+    nats_needed = check_real("log_inverse_alpha", log_inverse_alpha, low=0.0, closed="neither")
     centers = (moments.center, 1.0 - moments.center)
-    scores = (totals, units - totals)
-    ends = []
-    for center, score in zip(centers, scores, strict=True):
-        # The stake that grows fastest if everything is as on the training side, at the limit
-        # that a normal approximation predicts.
-        half_width = math.sqrt(2.0 * level * moments.variance / len(totals)) / moments.mean_count
+    sums_by_side = (unit_sums, unit_counts - unit_sums)
+    limits = []  # lower limits of the mean and of one minus it
+    for center, side_sums in zip(centers, sums_by_side, strict=True):
+        # The rate with the fastest growth if moments are those of the training set, for the mean
+        # at the limit that a normal approximation predicts.
+        half_width = (
+            math.sqrt(2.0 * nats_needed * moments.variance / len(unit_sums)) / moments.mean_count
+        )
         predicted_limit = center**2 / (center + half_width)
         gain = (center - predicted_limit) * moments.mean_count
         rate = min(0.95, gain * predicted_limit * bound / (gain**2 + moments.variance))
 
-        def rejected(mean, score=score, rate=rate):
-            deviations = (score - mean[:, None] * units) / (mean[:, None] * bound)
-            return np.log1p(rate * deviations).sum(axis=1) >= level
+        def is_rejected(mean, side_sums=side_sums, rate=rate):
+            deviations = (side_sums - mean[:, None] * unit_counts) / (mean[:, None] * bound)
+            return np.log1p(rate * deviations).sum(axis=1) >= nats_needed
 
-        ends.append(float(last_accepted(rejected, np.array([1e-300]), np.array([1.0]))[0]))
-    return ends[0] if ends[0] > 1e-299 else 0.0, 1.0 - ends[1]
+        limits.append(float(last_accepted(is_rejected, np.array([1e-300]), np.array([1.0]))[0]))
+    return limits[0] if limits[0] > 1e-299 else 0.0, 1.0 - limits[1]
 
 
 def clopper_pearson_interval(
-    hits: int, count: int, level: float, *, alike: bool = True
+    hits: int, count: int, alpha: float, *, identically_distributed: bool = True
 ) -> tuple[float, float]:
-    """Return Clopper-Pearson limits of a share of independent records (theory G8).
+    """Return Clopper-Pearson limits of a proportion of independent records (theory G8).
 
-    Together they fail with probability at most ``level``. Where records are not ``alike`` (means
-    differ: stratified, given the rest), one hit needs ``level / (2 count)`` as its lower limit,
-    one miss the same, and ``level`` must be at most 1/2 (Hoeffding 1956).
+    Parameters
+    ----------
+    hits, count : int
+        Number of hits, and of records.
+    alpha : float
+        Failure probability of both limits together, at most 1/2.
+    identically_distributed : bool, default=True
+        Whether all records have the same probability of a hit. If not (stratified records, nodes
+        given the rest), the limits are for the mean probability. The lower limit for one hit is
+        then ``alpha / (2 count)``, and the upper limit for one miss is 1 minus that (Hoeffding
+        1956).
+
+    Returns
+    -------
+    lower, upper : float
+        In [0, 1].
     """
     hits = check_integer("hits", hits, low=0)
     count = check_integer("count", count, low=0)
-    level = check_real("level", level, low=0.0, high=0.5, closed="right")
-    side = 0.5 * level
+    alpha = check_real("alpha", alpha, low=0.0, high=0.5, closed="right")
+    alpha_one_sided = 0.5 * alpha
 
-    def lower(n_hits):
-        if n_hits == 1 and not alike:
-            return side / count
-        return float(beta_distribution.ppf(side, n_hits, count - n_hits + 1)) if n_hits else 0.0
+    def lower_limit(n_hits):
+        if n_hits == 0:
+            return 0.0
+        if n_hits == 1 and not identically_distributed:
+            return alpha_one_sided / count
+        return float(beta_distribution.ppf(alpha_one_sided, n_hits, count - n_hits + 1))
 
-    return lower(hits), 1.0 - lower(count - hits)
+    return lower_limit(hits), 1.0 - lower_limit(count - hits)
 
 
 # -- Dates, each given its past (G26) --------------------------------------------------------------
 
-#: Stakes of a mixture, in units of the best one by prediction, and their shares.
-STAKES, SHARES = (1.0, 0.25, 0.5, 2.0, 4.0), (0.8, 0.05, 0.05, 0.05, 0.05)
-#: Largest part of the stake's inverse by which a center lies above the lower end of a score.
-_ROOM = 0.9
+#: Stakes of a mixture, as multiples of the best stake for the predicted variance.
+RELATIVE_STAKES = (1.0, 0.25, 0.5, 2.0, 4.0)
+#: Weight of each stake in the mixture.
+STAKE_WEIGHTS = (0.8, 0.05, 0.05, 0.05, 0.05)
+#: Largest distance of a center from the lower end of a score, times the stake.
+_MAX_CENTER_STAKE = 0.9
 
 
 def martingale_lower_limit(
@@ -684,7 +838,7 @@ def martingale_lower_limit(
     log_failure: float,
     *,
     stakes: ArrayLike,
-    shares: ArrayLike = (1.0,),
+    stake_weights: ArrayLike = (1.0,),
     center: FloatOrArray = 0.0,
     lowest: FloatOrArray = 0.0,
     horizon: int = 1,
@@ -702,15 +856,19 @@ def martingale_lower_limit(
         Score of each date, in any units.
     log_failure : float
         Log of the failure probability, :math:`-L`.
-    stakes, shares : array-like of shape (K,)
-        Positive stakes, fixed in advance, and their shares, which sum to at most 1.
+    stakes : array-like of shape (K,)
+        Positive stakes :math:`a`, fixed in advance.
+    stake_weights : array-like of shape (K,), default=(1.0,)
+        Weights of the stakes in a mixture, which sum to at most 1.
     center : float or array-like of shape (T,), default=0.0
-        Predicted score of each date; lowered to ``lowest + 0.9 / stake`` where it lies above.
+        Predicted score :math:`c_t` of each date, fixed before it. It is lowered to
+        ``lowest + 0.9 / stake`` if it is above.
     lowest : float or array-like of shape (T,), default=0.0
-        Lower end of each possible score, known before it.
+        Smallest possible score of each date, fixed before it.
     horizon : int, default=1
-        Largest number of dates between a forecast and its score. The limit then holds for the mean
-        expected score given what was known at forecast time. With 1 it is the day before.
+        Largest number :math:`H` of dates between a forecast and its score. The limit is for the
+        mean expected score given the information at forecast time. With 1, forecasts are made on
+        the date before.
 
     Returns
     -------
@@ -718,30 +876,33 @@ def martingale_lower_limit(
         At least the mean of ``lowest``. An upper limit is minus the lower limit of ``-scores``.
     """
     scores = check_array("scores", scores, shape=(None,))
-    size = len(scores)
-    level = -check_real("log_failure", log_failure, high=0.0)
+    n_dates = len(scores)
+    nats_needed = -check_real("log_failure", log_failure, high=0.0)
     stakes = np.atleast_1d(check_array("stakes", stakes, low=0.0))[:, None]
-    log_shares = np.log(check_array("shares", shares, low=0.0, high=1.0))
-    span = check_integer("horizon", horizon, low=1)
-    lowest = np.broadcast_to(np.asarray(lowest, float), (size,))
-    centers = np.minimum(center, lowest + _ROOM / stakes)
+    log_stake_weights = np.log(check_array("shares", stake_weights, low=0.0, high=1.0))
+    horizon = check_integer("horizon", horizon, low=1)
+    lowest = np.broadcast_to(np.asarray(lowest, float), (n_dates,))
+    centers = np.minimum(center, lowest + _MAX_CENTER_STAKE / stakes)
     mean_centers = centers.mean(axis=1)
     stake = stakes[:, 0]
-    logs = np.log1p(stakes * (scores - centers)).sum(axis=1)
+    log_numerators = np.log1p(stakes * (scores - centers)).sum(axis=1)
 
-    def limits(lengths):  # of every stake by itself
-        return mean_centers + np.expm1((logs - span * lengths) / size) / stake
+    def single_stake_limits(nats):
+        """Return the limit of each stake without a mixture."""
+        growth = np.expm1((log_numerators - horizon * nats) / n_dates)
+        return mean_centers + growth / stake
 
-    # A mean is rejected by the mixture where one stake rejects it alone, and only if one would
-    # reject it with all of the level.
-    low = float(np.max(limits(level - log_shares)))
-    high = float(np.max(limits(level)))
+    # The mixture rejects a mean if one stake rejects it alone with its weight, and only if one
+    # stake would reject it with a weight of 1. The limit is between the two, found by bisection.
+    low = float(np.max(single_stake_limits(nats_needed - log_stake_weights)))
+    high = float(np.max(single_stake_limits(nats_needed)))
     floor = float(lowest.mean())
     for _ in range(48 if len(stakes) > 1 and high > floor else 0):
         mean = max(0.5 * (low + high), floor)
         with np.errstate(invalid="ignore", divide="ignore"):
-            wealth = (logs - size * np.log1p(stake * (mean - mean_centers))) / span
-        if np.logaddexp.reduce(wealth + log_shares) >= level:
+            log_denominators = n_dates * np.log1p(stake * (mean - mean_centers))
+            log_wealth = (log_numerators - log_denominators) / horizon
+        if np.logaddexp.reduce(log_wealth + log_stake_weights) >= nats_needed:
             low = mean
         else:
             high = mean
@@ -759,7 +920,9 @@ def martingale_interval(
     horizon: int = 1,
     lower_share: float = 0.5,
 ) -> tuple[float, float]:
-    """Return both limits at stakes that are best where the scores are as expected (theory G26).
+    """Return a lower and an upper limit for the mean expected score of dates (theory G26).
+
+    Stakes are the best ones if mean and variance of the scores are the expected ones.
 
     Parameters
     ----------
@@ -768,85 +931,109 @@ def martingale_interval(
     log_failure : float
         Log of half the failure probability of both limits together.
     expected : float
-        Score of a date to be expected, by the training set.
+        Expected score of a date, from the training set.
     variance : float or None
-        Variance of a date's score, by the training set; None: scores are 0 or 1.
+        Variance of a date's score, from the training set. None: scores are 0 or 1.
     lowest, highest : float or array-like of shape (T,), default=0.0, 1.0
-        Ends of each date's possible score, known before it (of a pair: minus and plus the distance
-        of the forecasts).
+        Smallest and largest possible score of each date, fixed before it. For a difference of two
+        absolute errors: minus and plus the distance of the forecasts.
     horizon : int, default=1
-        Largest number of holdout dates from a forecast to its known score.
+        Largest number of holdout dates between a forecast and its score.
     lower_share : float, default=0.5
-        Part of the failure probability that the lower limit takes, fixed in advance. A difference
-        that is expected to be positive is shown with less data if the lower limit takes more.
+        Fraction of the failure probability for the lower limit, fixed in advance. If a difference
+        is expected to be positive, a larger fraction shows it with fewer dates.
 
     Returns
     -------
-    tuple of float
-        Lower and upper limit of the mean conditional expectation, in units of the scores.
+    lower, upper : float
+        Limits of the mean conditional expectation, in units of the scores.
     """
     scores = check_array("scores", scores, shape=(None,))
-    size = len(scores)
+    n_dates = len(scores)
     lower_share = check_real("lower_share", lower_share, low=0.0, high=1.0, closed="neither")
-    ends = []
-    for sign, low, share in (
+    limits = []
+    # The upper limit is minus the lower limit of minus the scores.
+    for sign, lower_ends, alpha_fraction in (
         (1.0, np.asarray(lowest, float), lower_share),
         (-1.0, -np.asarray(highest, float), 1.0 - lower_share),
     ):
-        log_side = min(-1e-9, log_failure + math.log(2.0 * share))
+        log_alpha_one_sided = min(-1e-9, log_failure + math.log(2.0 * alpha_fraction))
         if variance is None:
+            expected_distance = sign * expected - lower_ends.mean()
             limit = martingale_lower_limit(
                 sign * scores,
-                log_side,
-                stakes=bit_stake(sign * expected - low.mean(), log_side, size, horizon),
-                center=low,
-                lowest=low,
+                log_alpha_one_sided,
+                stakes=binary_score_stake(expected_distance, log_alpha_one_sided, n_dates, horizon),
+                center=lower_ends,
+                lowest=lower_ends,
                 horizon=horizon,
             )
         else:
-            best_stake = math.sqrt(-2.0 * horizon * log_side / (size * max(variance, 1e-12)))
+            best_stake = math.sqrt(
+                -2.0 * horizon * log_alpha_one_sided / (n_dates * max(variance, 1e-12))
+            )
             limit = martingale_lower_limit(
                 sign * scores,
-                log_side,
-                stakes=best_stake * np.array(STAKES),
-                shares=SHARES,
+                log_alpha_one_sided,
+                stakes=best_stake * np.array(RELATIVE_STAKES),
+                stake_weights=STAKE_WEIGHTS,
                 center=sign * expected,
-                lowest=low,
+                lowest=lower_ends,
                 horizon=horizon,
             )
-        ends.append(sign * limit)
-    return ends[0], ends[1]
+        limits.append(sign * limit)
+    return limits[0], limits[1]
 
 
-def bit_stake(share: Any, log_failure: Any, n: int, horizon: int = 1) -> Array:
-    r"""Return the stake for scores of 0 and 1 whose mean is about ``share`` (theory G26).
+def binary_score_stake(
+    predicted_mean: FloatOrArray, log_failure: FloatOrArray, n: int, horizon: int = 1
+) -> Array:
+    r"""Return the best stake for scores of 0 and 1 if their mean is the predicted one (theory G26).
 
-    Chernoff at the fixed rate :math:`\ln(1 + a) = \ln\frac{v(1-p)}{p(1-v)}` with
-    :math:`\mathrm{kl}(v \,\|\, p) = HL/T`: the best stake if the mean is as predicted.
+    It is that of Chernoff's bound at the rate :math:`\ln(1 + a) = \ln\frac{v(1-p)}{p(1-v)}`, for
+    the predicted mean :math:`v` and the solution :math:`p` of :math:`\mathrm{kl}(v \,\|\, p) =
+    HL/T`, with the horizon :math:`H`, :math:`L` minus the log of the failure probability and
+    :math:`T` dates (``n``).
     """
-    value = np.clip(share, 0.5 / n, 1.0 - 0.5 / n)
-    nats = -horizon * np.asarray(log_failure) / n
+    mean = np.clip(predicted_mean, 0.5 / n, 1.0 - 0.5 / n)
+    nats_per_date = -horizon * np.asarray(log_failure) / n
 
     def is_within_reach(p):
         with np.errstate(divide="ignore"):
-            rate = xlogy(value, value / p) + xlogy(1.0 - value, (1.0 - value) / (1.0 - p))
-        return rate <= nats
+            divergence = xlogy(mean, mean / p) + xlogy(1.0 - mean, (1.0 - mean) / (1.0 - p))
+        return divergence <= nats_per_date
 
     p = np.maximum(
-        last_accepted(is_within_reach, value * np.ones_like(nats), 0.0, steps=60), 1e-300
+        last_accepted(is_within_reach, mean * np.ones_like(nats_per_date), 0.0, steps=60), 1e-300
     )
-    return value * (1.0 - p) / (p * (1.0 - value)) - 1.0
+    return mean * (1.0 - p) / (p * (1.0 - mean)) - 1.0
 
 
 def martingale_mean_lower_limit(
     values: ArrayLike, log_failure: ArrayLike, n: int, *, expected: ArrayLike
 ) -> Array:
-    """Return lower limits from means alone of ``n`` dates with scores in [0, 1] (theory G26).
+    """Return lower limits for the mean expected score of dates, from means alone (theory G26).
 
-    Chernoff with the rate of :func:`bit_stake` at the mean ``expected`` before; by concavity it
-    holds for all scores in [0, 1]. ``values`` are lower ends of the possible means.
+    Chernoff's bound with the rate of :func:`binary_score_stake`. By concavity it is valid for all
+    scores in [0, 1], not only for 0 and 1.
+
+    Parameters
+    ----------
+    values : array-like of shape (m,)
+        Means of the scores, or lower limits of them, in [0, 1].
+    log_failure : array-like of shape (m,)
+        Log of the one-sided failure probability, at most 0.
+    n : int
+        Number of dates.
+    expected : array-like of shape (m,)
+        Mean to expect, fixed before the first date.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Limits, at least 0.
     """
     values = check_array("values", values)
-    level = check_array("log_failure", log_failure, high=0.0)
-    stake = bit_stake(np.asarray(expected, float), level, n)
-    return np.maximum(0.0, np.expm1(values * np.log1p(stake) + level / n) / stake)
+    log_failure = check_array("log_failure", log_failure, high=0.0)
+    stake = binary_score_stake(np.asarray(expected, float), log_failure, n)
+    return np.maximum(0.0, np.expm1(values * np.log1p(stake) + log_failure / n) / stake)

@@ -1,8 +1,9 @@
-"""Tails of scores: means under a correlation model, and scores that weigh records by class.
+"""Concentration limits of scores: means under a correlation model, and scores by class.
 
-Such a score varies with how many records of each class the holdout has. That is a fact about the
-holdout: its mechanism is asked for the shares, once for each set of classes, in cells that are
-charged like any release. A cell implies a floor under each count. Theory G12, G20.
+A score that weighs records by their class varies with the number of holdout records of each class.
+These counts depend on holdout records. The mechanism therefore releases the class proportions once
+for each set of classes, in cells that are charged like any release. A cell implies a lower bound of
+each count, the floor of its class. Theory G12, G20.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from sklearn_bdp.utils.validation import check_array, check_integer, check_optio
 
 
 class Tail(abc.ABC):
-    """Limits of a query's expectation, once the cell of its value on the holdout is known.
+    """Limits of the expected score, from the range in which the holdout score was released.
 
-    All limits are one-sided: a two-sided interval of failure probability ``f`` asks both sides at
-    ``log(f / 2)``. They are monotone in the value and in the failure probability.
+    All limits are one-sided: a two-sided interval with failure probability ``alpha`` takes both at
+    ``log(alpha / 2)``. They are monotone in the holdout score and in the failure probability.
     """
 
     @abc.abstractmethod
@@ -77,7 +78,7 @@ class Tail(abc.ABC):
     def limits(
         self, lowest: Array, highest: Array, log_failure: Array, expected: Array | None = None
     ) -> tuple[Array, Array]:
-        """Return lower and upper limits in one go.
+        """Return lower and upper limits for the expectations of fixed queries.
 
         Parameters
         ----------
@@ -86,22 +87,22 @@ class Tail(abc.ABC):
         log_failure : ndarray of shape (m,)
             Log of the one-sided failure probability, at most 0.
         expected : ndarray of shape (m,), default=None
-            Expected values before any was seen: sharper limits for records that are judged given
-            their past (theory G26).
+            Predictions of the values, fixed before the queries. They narrow the limits of records
+            that are judged given their past (theory G26), and have no effect on others.
 
         Returns
         -------
         lower, upper : ndarray of shape (m,)
             Limits in [0, 1].
         """
-        count = len(lowest)
-        levels = np.concatenate([log_failure, log_failure])
-        lower_limits = self.lower_limit(np.concatenate([lowest, 1.0 - highest]), levels)
-        return lower_limits[:count], 1.0 - lower_limits[count:]
+        n_queries = len(lowest)
+        log_failures = np.concatenate([log_failure, log_failure])
+        lower_limits = self.lower_limit(np.concatenate([lowest, 1.0 - highest]), log_failures)
+        return lower_limits[:n_queries], 1.0 - lower_limits[n_queries:]
 
     @abc.abstractmethod
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
-        """Return the predictive scale of the holdout value.
+        """Return the predicted standard deviation of the holdout value.
 
         Parameters
         ----------
@@ -111,16 +112,16 @@ class Tail(abc.ABC):
         Returns
         -------
         ndarray
-            Standard deviations of the value around its expectation, always positive: a public
-            guess that prices releases (theory G7), no bound.
+            Standard deviations of the value around its expectation, always positive. They are a
+            public guess, not a bound: they only determine code lengths (theory G7).
         """
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelTail(Tail):
-    """The tail of a mean of per-record scores under a correlation model (theory G5, G8, G12).
+    """Limits of a mean of per-record scores under a correlation model (theory G5, G8, G12).
 
-    ``binary``: every per-record score is 0 or 1, a public fact about the metric.
+    ``n`` is the number of records. ``binary`` states that every per-record score is 0 or 1.
     """
 
     model: CorrelationModel
@@ -138,20 +139,24 @@ class ModelTail(Tail):
         scheme = self.model.sampling_scheme(self.n)
         if scheme.calendar is None:
             return super().limits(lowest, highest, log_failure)
-        # Shrunken to 1/2: a score of 1 in cross-validation would expect no miss at all.
+        # Shrunk towards 1/2: if 1 were expected, a single miss would make the limit useless.
         n_dates = scheme.n_units
-        shrunken = 0.95 * np.asarray(expected) + 0.025
-        lower = martingale_mean_lower_limit(lowest, log_failure, n_dates, expected=shrunken)
-        complement = martingale_mean_lower_limit(
-            1.0 - highest, log_failure, n_dates, expected=1.0 - shrunken
+        shrunken_expected = 0.95 * np.asarray(expected) + 0.025
+        lower = martingale_mean_lower_limit(
+            lowest, log_failure, n_dates, expected=shrunken_expected
         )
-        return np.minimum(lower, lowest), np.maximum(1.0 - complement, highest)
+        complement_lower = martingale_mean_lower_limit(
+            1.0 - highest, log_failure, n_dates, expected=1.0 - shrunken_expected
+        )
+        return np.minimum(lower, lowest), np.maximum(1.0 - complement_lower, highest)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         effective_n = self._effective_n
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
-        shrunken = (prediction * effective_n + 1.0) / (effective_n + 2.0)  # slightly towards 1/2
-        return np.sqrt(shrunken * (1.0 - shrunken) / effective_n)
+        shrunken_prediction = (prediction * effective_n + 1.0) / (
+            effective_n + 2.0
+        )  # slightly towards 1/2
+        return np.sqrt(shrunken_prediction * (1.0 - shrunken_prediction) / effective_n)
 
     @functools.cached_property
     def _effective_n(self):
@@ -159,177 +164,226 @@ class ModelTail(Tail):
 
 
 def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Array:
-    """Smallest ``alpha`` with ``model.log_tail(alpha, n) <= log_failure`` (theory H1-H5).
+    """Return the smallest ``h`` with ``model.log_tail(h, n) <= log_failure`` (theory H1-H5).
 
-    In score units, ``inf`` where even 1 is not enough.
+    Parameters
+    ----------
+    log_failure : float or array-like of shape (m,)
+        Log of the one-sided failure probability.
+    model : CorrelationModel
+        How the records are correlated.
+    n : int
+        Number of records.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Half-widths in [0, 1]; infinite if even 1 is not enough.
     """
-    level = np.atleast_1d(np.asarray(log_failure, dtype=float))
-    ones = np.ones_like(level)
-    alpha = last_accepted(lambda half: model.log_tail(half, n) <= level, ones, 0.0)
-    reached = model.log_tail(ones, n) <= level
-    return np.where(reached, alpha, np.inf)
+    log_failure = np.atleast_1d(np.asarray(log_failure, dtype=float))
+    ones = np.ones_like(log_failure)
+    widths = last_accepted(lambda width: model.log_tail(width, n) <= log_failure, ones, 0.0)
+    is_enough = model.log_tail(ones, n) <= log_failure
+    return np.where(is_enough, widths, np.inf)
 
 
-#: Half-width of a share's cell in standard deviations: finer cells cost more nats than higher
-#: floors save (20 to 5,000 records, shares from .03 to .5), and a final report reads the counts.
-_CELL = 2.5
-#: Width of the next cells in standard deviations, for two classes and for more.
-_NEXT, _NEXT_OF_MANY = 2.0, 2.5
-#: Probability that a share is outside the central cell: predicted from labels, and from nothing.
-_SURPRISE, _UNKNOWN = 0.1, 0.75
-#: Log odds that a far cell covers: a training table that was balanced is asked coarsely.
-_FAR = 0.2
-#: Deviations inside groups by which the least share of 64 slices is smaller, and its own variance.
-_LEAST, _LEAST_VARIANCE = 2.4, 0.2
-#: Part of a share's variance that lies inside groups where nobody knows: a guess, and its error.
-_INSIDE, _INSIDE_VARIANCE = 0.25, 0.5
-#: Probability that noise says "above" of a share inside the central cell.
-_RIM = 0.01
+#: Half-width of the central cell in standard deviations of a class proportion. Narrower cells cost
+#: more nats than higher floors save (simulated for 20 to 5,000 records and proportions from 0.03 to
+#: 0.5), and a final report reads the counts.
+_CENTRAL_DEVIATIONS = 2.5
+#: Width of the cells next to it in standard deviations, for two classes and for more.
+_NEXT_OF_TWO, _NEXT_OF_MANY = 2.0, 2.5
+#: Coded probability that a proportion is outside the central cell: if it is predicted from training
+#: labels, and if it is not.
+_SURPRISE, _SURPRISE_WITHOUT_LABELS = 0.1, 0.75
+#: Largest width of a cell in log odds. Cells grow up to it with the distance from the prediction,
+#: because a training set that was balanced by design predicts proportions badly.
+_MAX_LOG_ODDS = 0.2
+#: The smallest proportion among 64 slices is this many within-group deviations below the overall
+#: one, and has this variance, in units of the within-group variance.
+_SLICE_DEVIATIONS, _SLICE_VARIANCE = 2.4, 0.2
+#: Fraction of a proportion's variance that lies within groups if it is unknown: a guess, and the
+#: variance that its error adds.
+_GUESSED_FRACTION, _GUESS_VARIANCE = 0.25, 0.5
+#: Coded probability that noise rejects the prediction though the proportion is in the central cell.
+_FALSE_SURPRISE = 0.01
 
 
-def half_width_at(tail, score, side, known_to=0.0):
-    """Return half the distance of the limits for a score that is known up to ``known_to``."""
-    low_end = np.array([max(0.0, score - known_to)])
-    high_end = np.array([min(1.0, score + known_to)])
-    lower, upper = tail.limits(low_end, high_end, np.full(1, side), np.full(1, score))
+def half_width_at(tail, score, log_one_sided, margin=0.0):
+    """Return half the distance of the limits if the holdout score is within a margin of ``score``.
+
+    ``log_one_sided`` is the log of the one-sided failure probability.
+    """
+    lowest = np.array([max(0.0, score - margin)])
+    highest = np.array([min(1.0, score + margin)])
+    lower, upper = tail.limits(lowest, highest, np.full(1, log_one_sided), np.full(1, score))
     return 0.5 * float(upper[0] - lower[0])
 
 
 @dataclasses.dataclass(frozen=True)
 class ProportionGrid:
-    """A partition of [0, 1] into cells in which the share of a class is released (theory G20).
+    """A partition of [0, 1] into cells in which the proportion of a class is released (theory G20).
 
-    Edges are angles ``arcsin(sqrt(share))``, whose variance is the same for every share. The
-    central cell around the prediction is compared with the holdout by the mechanism. The cells next
-    to it are as wide as shares vary on the holdout, each twice as wide as the one before up to a
-    fifth of a unit of log odds. Cells have whole numbers, the central one 0; ``None`` means that
-    the mechanism confirmed the prediction, so that the share counts as in the central cell.
+    Edges are angles ``arcsin(sqrt(proportion))``, whose variance is the same for every proportion.
+    The mechanism compares the central cell around the prediction with the holdout. The cells next
+    to it are as wide as proportions vary on the holdout, and each is twice as wide as the one
+    before, up to 0.2 units of log odds. Cells are numbered by integers, the central one 0. The
+    cell ``None`` means that the mechanism confirmed the prediction, so that the proportion counts
+    as in the central cell.
     """
 
-    center: int  # index of the central cell in ``edges``
+    center_index: int  # position of the central cell's lower edge in ``edges``
     edges: tuple[float, ...]  # angles between which cells lie, ascending
-    surprise: float  # probability that the share is outside the central cell
-    step: float  # least width of the cells beside the central one
-    low: float  # by how much the least share of many slices is smaller than that of all
-    error: float  # deviation of the difference between the least shares of two classes
+    surprise_probability: float  # coded probability that the proportion is outside the central cell
+    min_width: float  # smallest width of the cells beside the central one, in angles
+    slice_shift: float  # angle by which the smallest proportion of many slices is below the overall
+    complement_error: float  # deviation of the difference between both classes' smallest angles
 
     @classmethod
-    def around(cls, share, n, n_training, n_classes, *, within_group_fraction=0.0):
-        """Return cells around a predicted share of ``n`` records, or groups of them.
+    def around(cls, proportion, n, n_training, n_classes, *, within_group_fraction=0.0):
+        """Return cells around a predicted proportion of ``n`` units (records or groups).
 
-        ``n_training``: those that the prediction was read off, ``None`` for a guess; ``inside``:
-        the part of a share's variance that lies inside groups (``None``: unknown), of which the
-        least share of many slices is asked (theory G19).
+        ``n_training`` is the number of training units behind the prediction, ``None`` for a guess.
+        ``within_group_fraction`` is the fraction of the proportion's variance within groups
+        (``None``: unknown). If there is any, the smallest proportion among many slices is released
+        (theory G19).
         """
         training_variance = 0.0 if n_training is None else 1.0 / n_training
         guess_variance = 0.0
         if within_group_fraction is None:
-            within_group_fraction = _INSIDE
-            guess_variance = _INSIDE_VARIANCE
-        # The deviation of arcsin(sqrt(share)) is 1/2 sqrt(1/n), whatever the share. Between groups
-        # shares of slices vary together; inside, the least of them is far down.
-        half_deviation = 0.5 * _CELL
-        least_variance = _LEAST_VARIANCE * within_group_fraction
-        holdout_variance = (1.0 - within_group_fraction + least_variance + guess_variance) / n
-        half = half_deviation * math.sqrt(holdout_variance + training_variance)
-        step = (_NEXT if n_classes == 2 else _NEXT_OF_MANY) * math.sqrt(1.0 / n)
-        low = 0.5 * _LEAST * math.sqrt(within_group_fraction / n)
-        angle = max(0.0, math.asin(math.sqrt(share)) - low)
-        surprise = _UNKNOWN if n_training is None else _SURPRISE
-        error = half_deviation * math.sqrt((2.0 * least_variance + 4.0 * guess_variance) / n)
-        center, edges = _edges(angle, half, step)
-        return cls(center, edges, surprise, step, low, error)
+            within_group_fraction = _GUESSED_FRACTION
+            guess_variance = _GUESS_VARIANCE
+        # The standard deviation of arcsin(sqrt(proportion)) is 1/2 sqrt(1/n). The variance between
+        # groups is common to all slices. Within groups, the smallest slice is far below the mean.
+        angle_deviations = 0.5 * _CENTRAL_DEVIATIONS
+        slice_variance = _SLICE_VARIANCE * within_group_fraction
+        holdout_variance = (1.0 - within_group_fraction + slice_variance + guess_variance) / n
+        half_width = angle_deviations * math.sqrt(holdout_variance + training_variance)
+        next_deviations = _NEXT_OF_TWO if n_classes == 2 else _NEXT_OF_MANY
+        min_width = next_deviations * math.sqrt(1.0 / n)
+        slice_shift = 0.5 * _SLICE_DEVIATIONS * math.sqrt(within_group_fraction / n)
+        angle = max(0.0, math.asin(math.sqrt(proportion)) - slice_shift)
+        center_index, edges = _edges(angle, half_width, min_width)
+        difference_variance = (2.0 * slice_variance + 4.0 * guess_variance) / n
+        return cls(
+            center_index=center_index,
+            edges=edges,
+            surprise_probability=_SURPRISE_WITHOUT_LABELS if n_training is None else _SURPRISE,
+            min_width=min_width,
+            slice_shift=slice_shift,
+            complement_error=angle_deviations * math.sqrt(difference_variance),
+        )
 
     def complement(self, low: float, high: float) -> Self:
-        """Return the cells of the other of two classes, once this one's share lies between ends."""
+        """Return the cells of the other of two classes, if this one's proportion is in a range."""
         ends = [math.asin(math.sqrt(end)) for end in (low, high)]
-        angle = 0.5 * (math.pi - sum(ends)) - 2.0 * self.low
-        half = 0.5 * (ends[1] - ends[0])
-        center, edges = _edges(max(0.0, angle), half + self.error + 1e-9, self.step)
-        return dataclasses.replace(self, center=center, edges=edges, surprise=_SURPRISE)
+        angle = 0.5 * (math.pi - sum(ends)) - 2.0 * self.slice_shift
+        half_width = 0.5 * (ends[1] - ends[0]) + self.complement_error + 1e-9
+        center_index, edges = _edges(max(0.0, angle), half_width, self.min_width)
+        return dataclasses.replace(
+            self, center_index=center_index, edges=edges, surprise_probability=_SURPRISE
+        )
 
     def ends(self, cell: int | None) -> tuple[float, float]:
-        """Return the shares between which a cell lies."""
-        edge_index = self.center + (cell or 0)
+        """Return the proportions between which a cell lies."""
+        edge_index = self.center_index + (cell or 0)
         low, high = (math.sin(edge) ** 2 for edge in self.edges[edge_index : edge_index + 2])
         return low, high
 
     def cell_of(self, value: float) -> int:
-        """Return the cell of a value in [0, 1]."""
+        """Return the cell of a noisy proportion; values beyond [0, 1] belong to the end cells."""
         angle = math.asin(math.sqrt(min(1.0, max(0.0, value))))
-        return bisect.bisect_right(self.edges[1:-1], angle) - self.center
+        return bisect.bisect_right(self.edges[1:-1], angle) - self.center_index
 
     def code_length(self, cell: int | None) -> float:
-        """Return the code length of a release: half of the surprise near the center, half alike."""
-        if not cell:
-            return -math.log(_RIM if cell == 0 else 1.0 - _RIM - self.surprise)
+        """Return the code length of a release in nats.
+
+        Half of the surprise probability decreases with the distance from the center, the other
+        half is the same for all cells.
+        """
+        if cell is None:
+            return -math.log(1.0 - _FALSE_SURPRISE - self.surprise_probability)
+        if cell == 0:
+            return -math.log(_FALSE_SURPRISE)
         by_distance = 0.5 / (abs(cell) * (abs(cell) + 1))
-        return -math.log(self.surprise * 0.5 * (by_distance + 1.0 / (len(self.edges) - 2)))
+        n_cells_outside = len(self.edges) - 2
+        return -math.log(self.surprise_probability * 0.5 * (by_distance + 1.0 / n_cells_outside))
 
 
-def _edges(angle, half, step):
-    """Return the place of the central cell, and the edges of all, outward to both ends."""
-    sides = []
+def _edges(angle, half_width, min_width):
+    """Return the position of the central cell's lower edge, and the ascending edges of all cells.
+
+    The central cell is ``angle`` plus and minus ``half_width``.
+    """
+    edges_outward = []  # from the central cell to 0, and from it to pi/2
     for sign in (-1.0, 1.0):
-        edges = [angle + sign * half]
-        width = step
+        edges = [angle + sign * half_width]
+        width = min_width
         while 0.0 < edges[-1] < 0.5 * math.pi:
             # d(log odds) = 4 d(angle) / sin(2 angle)
-            max_width = 0.25 * _FAR * math.sin(2.0 * edges[-1])
-            edges.append(edges[-1] + sign * max(step, min(width, max_width)))
+            max_width = 0.25 * _MAX_LOG_ODDS * math.sin(2.0 * edges[-1])
+            edges.append(edges[-1] + sign * max(min_width, min(width, max_width)))
             width *= 2.0
-        sides.append([min(max(edge, 0.0), 0.5 * math.pi) for edge in edges])
-    return len(sides[0]) - 1, (*reversed(sides[0]), *sides[1])
+        edges_outward.append([min(max(edge, 0.0), 0.5 * math.pi) for edge in edges])
+    edges_below, edges_above = edges_outward
+    return len(edges_below) - 1, (*reversed(edges_below), *edges_above)
 
 
-def needed_classes(n_classes, counted_classes, *, sliced):
-    """Return the classes whose shares are asked: of two, the second implies the first.
+def needed_classes(n_classes, counted_classes, *, has_slices):
+    """Return the positions of the classes whose proportions are released.
 
-    ``sliced``: shares are the least of many slices (theory G19), which do not add up to 1.
+    Of two classes the second implies the first. With ``has_slices``, proportions are the smallest
+    of many slices (theory G19), which do not sum to 1, so that both are needed. ``counted_classes``
+    are the classes that the score counts, None for all.
     """
-    if n_classes == 2 and not sliced:
+    if n_classes == 2 and not has_slices:
         return (1,)
     return tuple(range(n_classes)) if counted_classes is None else tuple(counted_classes)
 
 
-def min_class_counts(ends, n, n_classes, *, sliced):
-    """Return the least counts of all classes that shares between such ends allow."""
-    least_shares = {c: low for c, (low, _) in ends.items()}
-    if n_classes == 2 and not sliced:
-        least_shares[0] = 1.0 - ends[1][1]
-    return tuple(max(0, math.ceil(n * least_shares.get(c, 0.0) - 1e-6)) for c in range(n_classes))
+def min_class_counts(proportion_ends, n, n_classes, *, has_slices):
+    """Return the smallest counts of all classes among ``n`` units that released cells allow.
+
+    ``proportion_ends`` maps positions of classes to the ends of their released cell. The count of
+    a class without one is at least 0.
+    """
+    min_proportions = {position: low for position, (low, _) in proportion_ends.items()}
+    if n_classes == 2 and not has_slices:
+        min_proportions[0] = 1.0 - proportion_ends[1][1]
+    # 1e-6: a product such as 100 * 0.29 must not be rounded up.
+    return tuple(
+        max(0, math.ceil(n * min_proportions.get(position, 0.0) - 1e-6))
+        for position in range(n_classes)
+    )
 
 
 def proportion_grids(class_counts, n_classes, model, n, within_group_fractions=None):
-    """Return the cells of every class's share, around those of training labels or of equal ones.
+    """Return the grid of each class's proportion among ``n`` records, from training labels.
 
-    Of dependent records whole groups are counted, in the holdout as in the training data;
-    ``inside``: which part of each share's variance lies inside training groups.
+    ``class_counts`` are the training records of each class (None: proportions are taken to be
+    equal). Dependent records are counted by whole groups. ``within_group_fractions`` has the
+    fraction of each proportion's variance within training groups, None if unknown.
     """
     scheme = model.sampling_scheme(n)
     n_training = None
-    shares = [1.0 / n_classes] * n_classes
-    inside_groups: Sequence[Any] = within_group_fractions or [None] * n_classes
+    proportions = [1.0 / n_classes] * n_classes
+    fractions: Sequence[Any] = within_group_fractions or [None] * n_classes
     if scheme.has_independent_records:
-        inside_groups = [0.0] * n_classes
+        fractions = [0.0] * n_classes
     if class_counts is not None:
         n_training = sum(class_counts) * scheme.n_units / n
-        shares = [count / sum(class_counts) for count in class_counts]
+        proportions = [count / sum(class_counts) for count in class_counts]
     return [
         ProportionGrid.around(
-            share,
-            scheme.n_units,
-            n_training,
-            n_classes,
-            within_group_fraction=within_group_fraction,
+            proportion, scheme.n_units, n_training, n_classes, within_group_fraction=fraction
         )
-        for share, within_group_fraction in zip(shares, inside_groups, strict=True)
+        for proportion, fraction in zip(proportions, fractions, strict=True)
     ]
 
 
 @dataclasses.dataclass(frozen=True)
 class PairsTail(Tail):
-    """The tail of ROC AUC: a mean over pairs of a positive and a negative record (theory G12).
+    """Limits of ROC AUC: a mean over pairs of a positive and a negative record (theory G12).
 
     Given the labels, the score is an average over pairings of means of :math:`m` independent
     pairs, ``m`` the size of the smaller class (Hoeffding 1963, section 5), so it is dominated in
@@ -338,69 +392,77 @@ class PairsTail(Tail):
     (G19).
     """
 
-    class_floors: tuple
+    class_floors: tuple  # smallest counts of the negative and of the positive class
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        value, levels = broadcast_limit_arguments(values, log_failure)
-        smallest = min(self.class_floors)
-        if smallest < 1:
-            return np.zeros(value.shape)
-        return np.minimum(bounded_lower_limit(value, levels, smallest), value)
+        values_array, log_failure_array = broadcast_limit_arguments(values, log_failure)
+        smallest_floor = min(self.class_floors)
+        if smallest_floor < 1:
+            return np.zeros(values_array.shape)
+        return np.minimum(
+            bounded_lower_limit(values_array, log_failure_array, smallest_floor), values_array
+        )
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         # Hanley and McNeil 1982 (exponential scores).
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
-        negative, positive = (float(max(1, floor)) for floor in self.class_floors)
-        size = negative + positive
-        auc = (prediction * size + 1.0) / (size + 2.0)
+        n_negative, n_positive = (float(max(1, floor)) for floor in self.class_floors)
+        n_records = n_negative + n_positive
+        auc = (prediction * n_records + 1.0) / (n_records + 2.0)
         auc = np.maximum(auc, 1.0 - auc)  # the formula is for a ranking better than chance
-        first = (positive - 1.0) * (auc / (2.0 - auc) - auc**2)
-        second = (negative - 1.0) * (2.0 * auc**2 / (1.0 + auc) - auc**2)
-        return np.sqrt((auc * (1.0 - auc) + first + second) / (negative * positive))
+        excess_of_positives = (n_positive - 1.0) * (auc / (2.0 - auc) - auc**2)
+        excess_of_negatives = (n_negative - 1.0) * (2.0 * auc**2 / (1.0 + auc) - auc**2)
+        return np.sqrt(
+            (auc * (1.0 - auc) + excess_of_positives + excess_of_negatives)
+            / (n_negative * n_positive)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class ClassMeansTail(Tail):
-    """The tail of balanced accuracy and of recalls: a mean over classes of means (theory G12).
+    """Limits of balanced accuracy and of recalls: a mean over K classes of means (theory G12).
 
-    Weighted Chernoff with :math:`w_i = 1/(K n_{c(i)})` at the floors of the counted classes, or
-    hinges as if every class had the smallest of them; a class that may be missing contributes
-    anything between 0 and 1. In convex order, so slices of independent units are covered (G19).
+    The limit is the larger one of two: a weighted Chernoff bound with :math:`w_i = 1/(K n_{c(i)})`
+    at the floors of the counted classes, and the bound by hinges (G8) as if every class had the
+    smallest floor. A class that may be missing contributes any number between 0 and 1. Both
+    bounds are in convex order, so that they cover averages over slices of independent units (G19).
     """
 
-    class_floors: tuple  # of the classes that are counted
+    class_floors: tuple  # smallest counts of the classes that count
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        value, levels = broadcast_limit_arguments(values, log_failure)
+        values_array, log_failure_array = broadcast_limit_arguments(values, log_failure)
         floors = np.array(self.class_floors, float)
         is_present = floors >= 1.0
-        present_share = float(np.mean(is_present))
-        if present_share == 0.0:
-            return np.zeros(value.shape)
-        # The other classes have contributed 1 - present_share at most.
-        present_value = np.clip((value - (1.0 - present_share)) / present_share, 0.0, 1.0)
+        present_fraction = float(np.mean(is_present))
+        if present_fraction == 0.0:
+            return np.zeros(values_array.shape)
+        # Classes that may be missing contribute at most 1 - present_fraction.
+        present_value = np.clip(
+            (values_array - (1.0 - present_fraction)) / present_fraction, 0.0, 1.0
+        )
         present_floors = floors[is_present]
         n_records = int(len(present_floors) * present_floors.min())
-        limit = bounded_lower_limit(present_value, levels, n_records)
+        limit = bounded_lower_limit(present_value, log_failure_array, n_records)
         distinct_floors, n_classes = np.unique(present_floors, return_counts=True)
         if len(distinct_floors) > 1:
             weights = 1.0 / (len(present_floors) * distinct_floors)
-            weighted = weighted_lower_limit(
-                present_value, levels, weights, n_classes * distinct_floors
+            weighted_limit = weighted_lower_limit(
+                present_value, log_failure_array, weights, n_classes * distinct_floors
             )
-            limit = np.maximum(limit, weighted)
-        return np.minimum(present_share * limit, value)
+            limit = np.maximum(limit, weighted_limit)
+        return np.minimum(present_fraction * limit, values_array)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
-        sizes = np.maximum(np.array(self.class_floors, float), 1.0)
-        shrunken = (prediction * sizes.sum() + 1.0) / (sizes.sum() + 2.0)
-        return np.sqrt(shrunken * (1.0 - shrunken) * np.sum(1.0 / sizes)) / len(sizes)
+        class_sizes = np.maximum(np.array(self.class_floors, float), 1.0)
+        shrunken = (prediction * class_sizes.sum() + 1.0) / (class_sizes.sum() + 2.0)
+        return np.sqrt(shrunken * (1.0 - shrunken) * np.sum(1.0 / class_sizes)) / len(class_sizes)
 
 
 @dataclasses.dataclass(frozen=True)
 class ConstantScoreTail(Tail):
-    """The tail of a score that is known by construction, as a constant prediction's AUC."""
+    """Limits of a score that is constant by construction, such as the AUC of equal predictions."""
 
     score: float
 
@@ -420,17 +482,17 @@ class ConstantScoreTail(Tail):
 
 @dataclasses.dataclass(frozen=True)
 class ApproximateTail(Tail):
-    """Approximate limits of a metric without a proven bound (theory G34)."""
+    """Approximate limits of a metric without a proven bound (theory G34), as a tail."""
 
     approximation: ApproximateLimits | MedianLimits
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        value, levels = broadcast_limit_arguments(values, log_failure)
-        return self.approximation.limits(value, value, levels)[0]
+        values_array, log_failure_array = broadcast_limit_arguments(values, log_failure)
+        return self.approximation.limits(values_array, values_array, log_failure_array)[0]
 
     def upper_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        value, levels = broadcast_limit_arguments(values, log_failure)
-        return self.approximation.limits(value, value, levels)[1]
+        values_array, log_failure_array = broadcast_limit_arguments(values, log_failure)
+        return self.approximation.limits(values_array, values_array, log_failure_array)[1]
 
     def limits(
         self, lowest: Array, highest: Array, log_failure: Array, expected: Array | None = None
@@ -443,7 +505,7 @@ class ApproximateTail(Tail):
 
 @dataclasses.dataclass(frozen=True)
 class RatioTail(Tail):
-    """Exact limits of precision, Jaccard or F1 at a floor under their denominator (theory G34)."""
+    """Exact limits of precision, Jaccard or F1, given a floor of their denominator (theory G34)."""
 
     ratio: RatioLimits
 
@@ -481,7 +543,7 @@ def score_tail(
     family: str = "",
     spread: Sequence[float] | None = None,
 ) -> Tail:
-    """Return the tail of a bounded metric, from public quantities.
+    """Return the limits of a bounded metric, from public quantities.
 
     The keywords are the fields of :class:`sklearn_bdp.metrics.ScoreShape`.
 
@@ -500,23 +562,23 @@ def score_tail(
     classes : sequence of str, default=()
         The classes, for means over classes and pairs.
     class_counts : tuple of int, optional
-        Records of each class in the training data: a prediction, without any guarantee.
+        Records of each class in the training set, which predict those of the holdout.
     counted_classes : tuple of int, optional
         Positions of the classes that count; all by default.
     class_floors : tuple of int, optional
-        Least counts of all classes in the holdout, which its mechanism was asked for; by default
-        those to be expected from ``class_counts``.
+        Lower bounds of the counts of all classes in the holdout, which the mechanism released. By
+        default those to be expected from ``class_counts``.
     constant_score : float, optional
-        The score of kind ``"known"``.
+        The score of kind ``"known"``, in [0, 1].
     within_group_fractions : tuple of float, optional
-        Part of the variance of each class's share that lies inside groups of the training data.
+        Fraction of the variance of each class's proportion that lies within training groups.
     family : {"proportion", "loss", "median", "none"} or {"share", "f1"}, optional
         Limits of kind ``"approximate"``; see
         :class:`~sklearn_bdp.intervals.approximate.ApproximateLimits` and
         :class:`~sklearn_bdp.intervals.approximate.MedianLimits`. Scale of kind ``"ratio"``;
         see :class:`~sklearn_bdp.intervals.ratios.RatioLimits`. For this kind ``class_counts`` are
-        the training records that do not count and that do, and ``class_floors`` holds the least
-        number of holdout records that count.
+        the training records that do not count in the denominator and those that do, and
+        ``class_floors`` has one entry, the lower bound of the holdout records that count.
     spread : sequence of float, optional
         An :class:`~sklearn_bdp.intervals.approximate.InfluenceSpread` of the training set, or
         the numbers of an :class:`~sklearn_bdp.intervals.approximate.ErrorDistribution`.
@@ -524,12 +586,12 @@ def score_tail(
     Returns
     -------
     Tail
-        A frozen value.
+        The limits, as an immutable object.
 
     Raises
     ------
     ValueError
-        If something needed is missing or outside its range.
+        If an argument that the kind needs is missing or outside its range.
 
     Examples
     --------
@@ -551,46 +613,59 @@ def score_tail(
         return ConstantScoreTail(check_real("constant_score", constant_score, low=0.0, high=1.0))
     n_classes = _count_classes(class_floors, class_counts, classes)
     floors = class_floors
-    if floors is None:  # those to be expected before the first query
+    if floors is None:  # the floors if the mechanism confirms the predicted proportions
         scheme = model.sampling_scheme(n)
-        sliced = not scheme.has_independent_records
-        cells = proportion_grids(class_counts, n_classes, model, n, within_group_fractions)
-        needed = needed_classes(n_classes, counted_classes, sliced=sliced)
-        ends = {c: cells[c].ends(None) for c in needed}
-        floors = min_class_counts(ends, scheme.n_units, n_classes, sliced=sliced)
+        has_slices = not scheme.has_independent_records
+        grids = proportion_grids(class_counts, n_classes, model, n, within_group_fractions)
+        positions = needed_classes(n_classes, counted_classes, has_slices=has_slices)
+        proportion_ends = {position: grids[position].ends(None) for position in positions}
+        floors = min_class_counts(proportion_ends, scheme.n_units, n_classes, has_slices=has_slices)
     if kind == "pairs":
         return PairsTail(tuple(floors))
-    return ClassMeansTail(
-        tuple(floors if counted_classes is None else (floors[c] for c in counted_classes))
+    if counted_classes is not None:
+        floors = tuple(floors[position] for position in counted_classes)
+    return ClassMeansTail(tuple(floors))
+
+
+def _count_classes(class_floors, class_counts, classes):
+    """Return the number of classes, from the first argument that is not empty.
+
+    Raise ValueError for fewer than two classes, and for a class without a training record.
+    """
+    values_by_class = next(
+        (values for values in (class_floors, class_counts, classes) if values), ()
     )
-
-
-def _count_classes(floors, counts, classes):
-    """Return the number of classes; fewer than two, or one without a training record, raise."""
-    by_class = next((values for values in (floors, counts, classes) if values), ())
-    if len(by_class) < 2 or (counts is not None and min(counts) < 1):
+    if len(values_by_class) < 2 or (class_counts is not None and min(class_counts) < 1):
         raise ValueError(
             "classes must hold at least two classes, each with a training record, as in "
             f"get_metric('roc_auc', y=y_train), got classes={tuple(classes)} and "
-            f"class_counts={counts}."
+            f"class_counts={class_counts}."
         )
-    return len(by_class)
+    return len(values_by_class)
 
 
 def _approximate_tail(family, spread, n_units):
-    """Return the tail of a score without a proven bound; ``spread``: as a tuple of numbers."""
-    known_family: Any = check_option("family", family, FAMILIES)
-    if known_family == "median" and spread is not None:
+    """Return the limits of a score without a proven bound.
+
+    ``spread`` has the numbers of an :class:`InfluenceSpread` or, for the family ``"median"``, of
+    an :class:`ErrorDistribution`; None: no interval.
+    """
+    checked_family: Any = check_option("family", family, FAMILIES)
+    if checked_family == "median" and spread is not None:
         deviation, n_train_units, *quantiles = map(float, spread)
         errors = ErrorDistribution(deviation, n_train_units, tuple(quantiles))
         return ApproximateTail(MedianLimits(n_units, errors))
-    known_spread = None if spread is None else InfluenceSpread(*map(float, spread))
-    return ApproximateTail(ApproximateLimits(known_family, n_units, known_spread))
+    influence_spread = None if spread is None else InfluenceSpread(*map(float, spread))
+    return ApproximateTail(ApproximateLimits(checked_family, n_units, influence_spread))
 
 
-def _ratio_tail(family, floors, class_counts, n):
-    """Return the tail of a ratio of counts; None as ``floors``: the floor that is expected."""
+def _ratio_tail(family, class_floors, class_counts, n):
+    """Return the limits of a ratio of counts.
+
+    ``class_counts`` are the training records that do not count in the denominator and those that
+    do. ``class_floors`` has the floor of the holdout records that count; None: the expected one.
+    """
     ratio_kind: Any = check_option("family", family, ("share", "f1"))
-    cells, n_expected = expected_floor(class_counts, n)
-    ratio_floors = floors or (math.ceil(n * cells.ends(None)[0] - 1e-6),)
+    floor_grid, n_expected = expected_floor(class_counts, n)
+    ratio_floors = class_floors or (math.ceil(n * floor_grid.ends(None)[0] - 1e-6),)
     return RatioTail(RatioLimits(ratio_kind, int(ratio_floors[0]), n_expected))

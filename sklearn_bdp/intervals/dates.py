@@ -1,10 +1,11 @@
 r"""Approximate intervals of any statistic over dates, each date given its past (theory G31).
 
-The target is that of the proven limits (theory G26): the statistic of the average conditional law
-of the holdout's dates, each given the information available before it. Let :math:`J_t` be the
-influence of date ``t``: :math:`g(\bar S) - \theta \approx \frac1T \sum_t (J_t - E[J_t \mid
-F_{t-1}])` is a mean of martingale differences, so that nothing is assumed about dependence between
-dates. Only the gradient is taken at a point that depends on all dates, which the scale absorbs.
+The target is that of the proven limits (theory G26): the statistic of the average conditional
+distribution of the holdout dates, each given the information available before it. Let :math:`J_t`
+be the influence of date ``t``. The error :math:`g(\bar S) - \theta \approx \frac1T \sum_t (J_t -
+E[J_t \mid F_{t-1}])` of the statistic is a mean of martingale differences, so that nothing is
+assumed about dependence between dates. The influence is computed from all dates, not from the past
+alone. The intervals are approximate for this reason, too.
 """
 
 from __future__ import annotations
@@ -30,17 +31,19 @@ from sklearn_bdp.intervals.jackknife import (
     Statistic,
     _count,
     counted_units,
-    low_level_note,
+    low_alpha_note,
+    skewness_corrected_quantile,
     too_few_units,
 )
 
-#: Fewest dates of an interval. Below the other numbers (of dates, and of dates with a record of the
-#: rarest cell) a reader is warned.
-FEWEST_DATES, FEW_DATES = 30, 75
-FEW_EVENT_DATES = 30
-#: Part of the median target below which targets are near 0, for errors relative to them.
+#: Fewest dates of an interval.
+FEWEST_DATES = 30
+#: Below these numbers of dates, and of dates with a record of the rarest cell, an interval gets a
+#: note.
+FEW_DATES, FEW_EVENT_DATES = 75, 30
+#: Targets below this fraction of the median target are near 0: relative errors are not supported.
 NEAR_ZERO = 0.01
-#: Rates of the moving averages of past influence that centers are made of.
+#: Rates of exponential moving averages of past influence.
 RATES = (0.05, 0.2)
 _ABOUT_TRAINING_MEAN = (
     "R² is about the mean of the training targets, where scikit-learn takes that of these dates."
@@ -48,7 +51,7 @@ _ABOUT_TRAINING_MEAN = (
 
 
 def too_few_dates(n_dates: int) -> str:
-    """Return why so few dates have no approximate interval; empty if they are enough."""
+    """Return why so few dates have no approximate interval, or an empty text if they are enough."""
     if n_dates >= FEWEST_DATES:
         return ""
     return f"{n_dates} dates are too few for an interval. At least {FEWEST_DATES} are needed."
@@ -59,23 +62,24 @@ def date_row(
 ) -> ApproximateRow:
     """Return a statistic over dates, or a difference of two, with its approximate interval.
 
-    A row that has no interval gives the reason.
+    A row without an interval states the reason in its notes.
 
     Parameters
     ----------
     statistic : Statistic
-        The statistic; R² by :func:`about_training_mean`.
+        The statistic. For R², pass the one that :func:`about_training_mean` returns.
     y : ndarray of shape (n,)
         Targets; classes as codes 0, 1, ..., for two classes 1 is the event.
     sides : sequence of one or two (predictions, mask)
-        Predictions (as the statistic reads them), and which records are in the subgroup (None:
-        all). The row of two sides is the first minus the second.
+        Predictions of a model, in the form of ``statistic.response``, and the mask of its subgroup
+        (None: all records). The row of two sides is the first minus the second.
     dates : ndarray of shape (n,)
         Number of each record's date, in time order.
     alpha : float
         Failure probability of both ends together.
     horizon : int, default=1
-        Largest number of dates between a forecast and its score; with 1, the day before.
+        Largest number of dates between a forecast and its score; with 1, forecasts are made on the
+        date before.
 
     Returns
     -------
@@ -86,16 +90,16 @@ def date_row(
     n_dates = int(dates.max()) + 1
     masks = [np.ones(len(dates), bool) if mask is None else mask for _, mask in sides]
     n_scored_dates = _count(dates, np.logical_or.reduce(masks))
-    row = functools.partial(_row, statistic, n_scored_dates)
+    make_row = functools.partial(_row, statistic, n_scored_dates)
     try:
         value, left_out = _difference(statistic, y, sides, masks, dates)
         rarest = _rarest_cell(statistic, y, sides, masks, dates)
     except np.linalg.LinAlgError:
-        return row(math.nan, reason=_NO_FIT)
+        return make_row(math.nan, reason=_NO_FIT)
     scale: Scale = "raw" if is_pair else statistic.dates.scale or statistic.scale
     reason = _refusal(statistic, y, value, scale, n_dates=n_scored_dates, rarest=rarest)
     if reason:
-        return row(value, reason=reason)
+        return make_row(value, reason=reason)
     if horizon > 1 and len(left_out) < n_dates:  # blocks of dates
         horizon = 1 + math.ceil(horizon * len(left_out) / n_dates)
     n_event_dates = None if rarest is None else rarest[0]
@@ -103,19 +107,22 @@ def date_row(
         value, left_out, alpha, scale=scale, n_event_dates=n_event_dates, horizon=horizon
     )
     if not lower <= upper:
-        return row(value, reason="The dates show no spread. There is no approximate interval.")
-    if statistic.negative and not is_pair:  # a loss
+        return make_row(value, reason="The dates show no spread. There is no approximate interval.")
+    if statistic.is_negated and not is_pair:  # a loss
         lower = max(lower, 0.0)
     notes = _warnings(
         statistic, n_scored_dates, rarest, alpha, left_out, scale=scale, is_pair=is_pair
     )
-    return row(value, lower, upper, notes=notes)
+    return make_row(value, lower, upper, notes=notes)
 
 
 def _row(statistic, n_dates, value, lower=math.nan, upper=math.nan, *, reason="", notes=()):
-    """Return a row in score units; ``reason``: why it has no interval."""
+    """Return a row in score units: of a loss, minus the value, and the ends in the other order.
+
+    ``reason`` is why the row has no interval, or an empty text.
+    """
     notes = (reason,) if reason else tuple(notes)
-    if statistic.negative:
+    if statistic.is_negated:
         return ApproximateRow(-float(value), -float(upper), -float(lower), n_dates, notes)
     return ApproximateRow(float(value), float(lower), float(upper), n_dates, notes)
 
@@ -139,14 +146,17 @@ def _difference(statistic, y, sides, masks, dates):
 
 
 def _refusal(statistic, y, value, scale, *, n_dates, rarest):
-    """Return why a statistic of these dates has no interval, or an empty text."""
+    """Return why a statistic of these dates has no interval, or an empty text.
+
+    ``rarest`` is that of `_rarest_cell`.
+    """
     facts = statistic.dates
     with np.errstate(all="ignore"):
         is_at_end = not np.isfinite(_SCALES[scale][0](np.array([value]))).all()
     if n_dates < FEWEST_DATES:
         return too_few_dates(n_dates)
     if rarest is not None and rarest[0] < facts.min_events:
-        return too_few_units(*rarest, "dates", least=facts.min_events)
+        return too_few_units(*rarest, "dates", min_count=facts.min_events)
     if facts.divides_by_targets and np.abs(y).min() < NEAR_ZERO * np.median(np.abs(y)):
         return "Some targets are near 0, where an error relative to them has no interval."
     if math.isnan(value):
@@ -170,41 +180,43 @@ def median_row(errors: Array, alpha: float, *, dates: Array, horizon: int = 1) -
     alpha : float
         Failure probability of both ends together.
     dates : ndarray of shape (n,)
-        Number of each record's date.
+        Number of each record's date. An interval needs one record on each date.
     horizon : int, default=1
-        Largest number of dates between a forecast and its score; with 1, the day before.
+        Largest number of dates between a forecast and its score. An interval needs 1.
 
     Returns
     -------
     ApproximateRow
         Value, ends and notes.
     """
-    count = len(errors)
+    n_errors = len(errors)
     value = -float(np.median(errors))
     reason = ""
-    if len(np.unique(dates)) < count:
+    if len(np.unique(dates)) < n_errors:
         reason = "The median of several records on one date has no interval."
     elif horizon > 1:
         reason = "The median has no interval given what was known when the forecast was made."
-    elif count < FEW_DATES:
-        reason = f"{count} dates are too few for an interval of a median. {FEW_DATES} are needed."
-    half_width = 0.5 * norm.isf(0.5 * alpha) * math.sqrt(count)
-    lower = math.floor(0.5 * count - half_width)
-    upper = math.ceil(0.5 * count + half_width) + 1
-    if not reason and not 1 <= lower < upper <= count:
+    elif n_errors < FEW_DATES:
+        reason = (
+            f"{n_errors} dates are too few for an interval of a median. {FEW_DATES} are needed."
+        )
+    half_width = 0.5 * norm.isf(0.5 * alpha) * math.sqrt(n_errors)
+    lower_rank = math.floor(0.5 * n_errors - half_width)
+    upper_rank = math.ceil(0.5 * n_errors + half_width) + 1
+    if not reason and not 1 <= lower_rank < upper_rank <= n_errors:
         reason = "So few dates have no interval of a median at this level."
     if reason:
-        return ApproximateRow(value, math.nan, math.nan, count, (reason,))
-    ordered = np.sort(errors)
-    low_end = -float(ordered[upper - 1])
-    high_end = -float(ordered[lower - 1])
-    return ApproximateRow(value, low_end, high_end, count, ())
+        return ApproximateRow(value, math.nan, math.nan, n_errors, (reason,))
+    sorted_errors = np.sort(errors)
+    low_end = -float(sorted_errors[upper_rank - 1])
+    high_end = -float(sorted_errors[lower_rank - 1])
+    return ApproximateRow(value, low_end, high_end, n_errors, ())
 
 
 def _rarest_cell(statistic, y, sides, masks, dates):
-    """Return the number of dates that have a record of the rarest cell, and a noun for it.
+    """Return the number of dates with a record of the rarest cell, and the noun of its records.
 
-    None for a statistic without cells.
+    Return None for a statistic without cells.
     """
     cells = statistic.dates.cells or statistic.cells
     if cells is None:
@@ -220,7 +232,7 @@ def _rarest_cell(statistic, y, sides, masks, dates):
 
 
 def about_training_mean(statistic: Statistic, training_mean: float | None) -> Statistic:
-    """Return a statistic that is about the mean of the training targets, if it is about a mean.
+    """Return R² about the mean of the training targets, and other statistics unchanged.
 
     Parameters
     ----------
@@ -232,13 +244,13 @@ def about_training_mean(statistic: Statistic, training_mean: float | None) -> St
     Returns
     -------
     Statistic
-        The same statistic, except for R².
+        A statistic for :func:`date_row`.
 
     Raises
     ------
     ValueError
-        If R² is asked for without a training mean: about the holdout's own mean, which depends on
-        later dates, intervals of R² would miss several times too often (theory G31).
+        If the statistic is R² and ``training_mean`` is None. About the holdout's own mean, which
+        depends on later dates, intervals would miss several times too often (theory G31).
     """
     if statistic.dates.left_out_about is None:
         return statistic
@@ -267,8 +279,8 @@ def date_interval(
     alpha : float
         Failure probability of both ends together.
     scale : {"unit", "signed", "loss", "explained", "raw"}
-        Scale on which it is about normal. On any but the first two, each end is the wider of two:
-        of Student's interval and of Hall's, which corrects for skewness.
+        Scale on which the statistic is nearly normal. Except on the first two, each end is the
+        wider one of Student's interval and of Hall's, which corrects for skewness.
     n_event_dates : int, optional
         Dates of the rarest cell, which bound the degrees of freedom.
     horizon : int, default=1
@@ -282,93 +294,85 @@ def date_interval(
 
     Notes
     -----
-    The variance is :math:`\min_c \sum_t (J_t - c_t)^2 / (T(T-1))` over three centers that are known
-    before each date: the mean of all (which is not, but the sum of squares about it is the
-    largest that counts), and moving averages of past influence. The degrees of freedom are
+    The variance is :math:`\min_c \sum_t (J_t - c_t)^2 / (T(T-1))` over three centers: the mean of
+    all dates, and two moving averages of the influence of earlier dates. The mean is not known
+    before a date, but bounds the minimum from above. The degrees of freedom are
     :math:`\min(T - 1, \max(3, 2T/(\hat k - 1)), \text{event dates} - 1)`, at least 2, with the
     kurtosis :math:`\hat k` of :math:`J`.
     """
-    forward, back = _SCALES[scale]
-    count = len(left_out)
+    to_scale, from_scale = _SCALES[scale]
+    n_dates = len(left_out)
     with np.errstate(all="ignore"):
-        center = float(forward(value))
-        influence = (count - 1.0) * (center - forward(np.asarray(left_out, dtype=float)))
-    raw_influence = (count - 1.0) * (value - np.asarray(left_out, dtype=float))
-    if not (math.isfinite(center) and np.isfinite(influence).all()):
+        scaled_value = float(to_scale(value))
+        influence = (n_dates - 1.0) * (scaled_value - to_scale(np.asarray(left_out, dtype=float)))
+    raw_influence = (n_dates - 1.0) * (value - np.asarray(left_out, dtype=float))
+    if not (math.isfinite(scaled_value) and np.isfinite(influence).all()):
         return math.nan, math.nan
-    if not np.ptp(influence) > 1e-12 * max(1.0, abs(center)):
+    if not np.ptp(influence) > 1e-12 * max(1.0, abs(scaled_value)):
         return math.nan, math.nan
     is_loss = scale in ("loss", "explained")
     df = degrees_of_freedom(influence, n_event_dates, horizon=horizon, is_loss=is_loss)
     quantile = student.isf(0.5 * alpha, df)
     half_width = quantile * math.sqrt(variance_of_mean(influence, horizon))
-    lower = float(back(center - half_width))
-    upper = float(back(center + half_width))
+    lower = float(from_scale(scaled_value - half_width))
+    upper = float(from_scale(scaled_value + half_width))
     if scale in ("unit", "signed"):
         return lower, upper
     standard_error = math.sqrt(variance_of_mean(raw_influence, horizon))
     centered = raw_influence - raw_influence.mean()
-    skewness = float(np.mean(centered**3)) / float(np.mean(centered**2)) ** 1.5 / math.sqrt(count)
+    skewness = float(np.mean(centered**3)) / float(np.mean(centered**2)) ** 1.5 / math.sqrt(n_dates)
     for quantile in student.isf([0.5 * alpha, 1.0 - 0.5 * alpha], df):
-        end = value - standard_error * _hall_transform(float(quantile), skewness)
+        end = value - standard_error * skewness_corrected_quantile(float(quantile), skewness)
         lower = min(lower, end)
         upper = max(upper, end)
     return lower, min(upper, 1.0) if scale == "explained" else upper
 
 
-def _hall_transform(quantile, skewness):
-    """Return the quantile of a skewed mean by Hall's cubic transformation (Hall 1992)."""
-    if abs(skewness) < 1e-9:
-        return quantile
-    inner = 1.0 + skewness * (quantile - skewness / 6.0)
-    return 3.0 * (float(np.cbrt(inner)) - 1.0) / skewness
-
-
 def variance_of_mean(influence: Array, horizon: int = 1) -> float:
-    """Return the variance of the mean influence, each date given its past (theory G31).
+    """Return the estimated variance of the mean influence, each date given its past (theory G31).
 
     Parameters
     ----------
     influence : ndarray of shape (T,)
         Influence of each date, in time order.
     horizon : int, default=1
-        Largest number of dates between a forecast and its score; with 1, the day before.
+        Largest number of dates between a forecast and its score; with 1, the date before.
 
     Returns
     -------
     float
-        The variance.
+        Variance of the mean over dates.
     """
     from scipy.signal import lfilter  # it takes longer to import than this package
 
-    count = len(influence)
+    n_dates = len(influence)
     if horizon > 1:
         return _bartlett_variance(influence, horizon)
-    squares = [np.sum((influence - influence.mean()) ** 2)]
+    sums_of_squares = [np.sum((influence - influence.mean()) ** 2)]
     for rate in RATES:
-        start = [(1.0 - rate) * influence.mean()]
-        averages, _ = lfilter([rate], [1.0, rate - 1.0], influence, zi=start)
+        filter_state = [(1.0 - rate) * influence.mean()]
+        averages, _ = lfilter([rate], [1.0, rate - 1.0], influence, zi=filter_state)
         centers = np.concatenate([[influence.mean()], averages[:-1]])  # known the day before
-        squares.append(np.sum((influence - centers) ** 2))
-    return float(min(squares)) / (count * (count - 1.0))
+        sums_of_squares.append(np.sum((influence - centers) ** 2))
+    return float(min(sums_of_squares)) / (n_dates * (n_dates - 1.0))
 
 
 def _bartlett_variance(influence, horizon):
-    """Return the variance of the mean influence of dates with overlapping horizons.
+    """Return the estimated variance of the mean influence if horizons of dates overlap.
 
-    Bartlett's window. Equal weights for ``horizon`` lags would be biased: the covariances of a
-    weekly season sum to minus its variance (theory G31).
+    Autocovariances have the weights of Bartlett's window. Equal weights for ``horizon`` lags would
+    be biased: the covariances of a weekly season sum to minus its variance (theory G31).
     """
-    count = len(influence)
+    n_dates = len(influence)
     centered = influence - influence.mean()
-    bandwidth = _bartlett_bandwidth(count, horizon)
+    bandwidth = _bartlett_bandwidth(n_dates, horizon)
     lags = np.arange(1, math.ceil(bandwidth))
-    lag_zero = float(centered @ centered) / count
-    covariances = np.array([centered[lag:] @ centered[:-lag] for lag in lags]) / count
-    long_run_variance = lag_zero + 2.0 * float(np.sum((1.0 - lags / bandwidth) * covariances))
+    variance = float(centered @ centered) / n_dates
+    covariances = np.array([centered[lag:] @ centered[:-lag] for lag in lags]) / n_dates
+    long_run_variance = variance + 2.0 * float(np.sum((1.0 - lags / bandwidth) * covariances))
     shrinkage = 1.0 - (horizon - 1.0 / horizon) / (3.0 * bandwidth)
-    variance = long_run_variance / (shrinkage * (1.0 - bandwidth / count) * count)
-    return max(variance, lag_zero / (count - 1.0))
+    mean_variance = long_run_variance / (shrinkage * (1.0 - bandwidth / n_dates) * n_dates)
+    return max(mean_variance, variance / (n_dates - 1.0))
 
 
 def _bartlett_bandwidth(n_dates, horizon):
@@ -388,7 +392,7 @@ def degrees_of_freedom(
     n_event_dates : int, optional
         Dates of the rarest cell.
     horizon : int, default=1
-        Largest number of dates between a forecast and its score; with 1, the day before.
+        Largest number of dates between a forecast and its score; with 1, the date before.
     is_loss : bool, default=False
         Whether the statistic is a loss, whose large values cluster in time.
 
@@ -397,19 +401,19 @@ def degrees_of_freedom(
     float
         At least 2.
     """
-    count = len(influence)
+    n_dates = len(influence)
     centered = influence - influence.mean()
     kurtosis = float(np.mean(centered**4)) / float(np.mean(centered**2)) ** 2
-    by_kurtosis = 2.0 * count / max(kurtosis - 1.0, 1e-12)
+    df_by_kurtosis = 2.0 * n_dates / max(kurtosis - 1.0, 1e-12)
     if horizon > 1:
-        n_windows = count / _bartlett_bandwidth(count, horizon)
-        df = min(by_kurtosis, 1.5 * n_windows - 1.0)
+        n_windows = n_dates / _bartlett_bandwidth(n_dates, horizon)
+        df = min(df_by_kurtosis, 1.5 * n_windows - 1.0)
         if is_loss:
             # 2 n / (kurtosis - 1) for n = 1.5 n_windows and two thirds of the excess kurtosis.
             df_of_windows = 3.0 * n_windows / (max(kurtosis - 3.0, 0.0) / 1.5 + 2.0)
             df = min(df, df_of_windows)
     else:
-        df = min(count - 1.0, max(3.0, by_kurtosis))
+        df = min(n_dates - 1.0, max(3.0, df_by_kurtosis))
     if n_event_dates is not None:
         df = min(df, n_event_dates - 1.0)
     return max(2.0, df)
@@ -422,7 +426,7 @@ def _warnings(statistic, n_dates, rarest, alpha, left_out, *, scale, is_pair):
         notes.append(f"There are only {n_dates} dates.")
     if rarest is not None and rarest[0] < FEW_EVENT_DATES:
         notes.append(f"Only {counted_units(*rarest, 'dates')}.")
-    if statistic.heavy and not is_pair:
+    if statistic.is_heavy_tailed and not is_pair:
         notes.append(HEAVY_NOTE)
     if statistic is GENERIC:
         notes.append("This metric was not studied over dates.")
@@ -432,7 +436,7 @@ def _warnings(statistic, n_dates, rarest, alpha, left_out, *, scale, is_pair):
         skewness = cubes / max(float(np.sum(centered**2)) ** 1.5, 1e-300)
         if skewness * norm.isf(0.5 * alpha) ** 3 / 3.0 > 1.0:
             notes.append("A few dates dominate this row.")
-    trust = statistic.dates.trust
-    if alpha < trust:
-        notes.append(low_level_note(alpha, trust))
+    min_tested_alpha = statistic.dates.min_tested_alpha
+    if alpha < min_tested_alpha:
+        notes.append(low_alpha_note(alpha, min_tested_alpha))
     return notes

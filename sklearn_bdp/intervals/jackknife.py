@@ -1,10 +1,10 @@
-r"""Approximate intervals of any statistic, for a report after which nothing is asked (theory G28).
+r"""Approximate intervals of any statistic, for a final report that closes the holdout (theory G28).
 
-The level they are made at is exact, the intervals are not: a delete-one jackknife over units
-(records, groups, blocks of time) on the scale of the statistic, with degrees of freedom that know
-how few units carry it (J*). It needs the statistic without each unit, which
-:mod:`sklearn_bdp.intervals.left_out` computes. :class:`Statistic` has the levels down to which its
-intervals were simulated.
+The intervals come from a delete-one jackknife over sampling units (records, groups, blocks of
+time), on a scale on which the statistic is nearly normal. The degrees of freedom of Student's
+quantile fall if few units carry most of the variance. The comments call this interval J*. It needs
+the statistic without each unit, which :mod:`sklearn_bdp.intervals.left_out` computes.
+:class:`Statistic` holds the smallest failure probabilities at which its intervals were simulated.
 """
 
 from __future__ import annotations
@@ -24,60 +24,70 @@ from sklearn_bdp._typing import Array
 from sklearn_bdp.intervals.left_out import of_sums, recomputed
 
 Scale = Literal["unit", "signed", "loss", "explained", "raw"]
-# Response of a model that a statistic reads: classes, scores or chances of the second class,
-# chances of all classes, values, or a function of the positions of records that computes it.
+# The predictions that a statistic takes: codes of predicted classes, scores or probabilities of the
+# second class, probabilities of all classes (n, n_classes), predicted numbers, or, as "function", a
+# callable that returns the statistic of the records at some positions.
 Response = Literal["labels", "scores", "chances", "all_chances", "values", "function"]
 
 
 class DateFacts(NamedTuple):
-    """Differences of a statistic over dates, each given its past (theory G31)."""
+    """Facts about a statistic over dates that differ from those over independent units (G31)."""
 
-    scale: Scale | None = None  # on which it is about normal, if other than for independent units
-    trust: float = 0.001  # level down to which its intervals were simulated
-    min_events: int = 5  # dates of the rarest cell that an interval needs
-    #: Cells, if other than for independent units.
+    scale: Scale | None = None  # on which it is nearly normal; None: as for independent units
+    min_tested_alpha: float = 0.001  # smallest failure probability that was simulated
+    min_events: int = 5  # fewest dates with a record of the rarest cell for an interval
+    #: Sets of records that each need some dates; None: as for independent units.
     cells: Callable[[Any, Any], list[tuple[str, Array]]] | None = None
-    divides_by_targets: bool = False
-    #: Returns ``left_out`` about the mean of the training targets, which earlier dates fix.
+    divides_by_targets: bool = False  # errors relative to the target are undefined near 0
+    #: Takes the mean of the training targets and returns a ``left_out`` that replaces the mean of
+    #: the holdout targets by it. None if the statistic is not about a mean.
     left_out_about: Callable[[float], Any] | None = None
 
 
 class Statistic(NamedTuple):
     """A statistic computed without each unit, and the tested range of its intervals (theory G28).
 
-    ``left_out(y, predictions, weights, units, n_units)`` returns its value and that without each
-    unit (or block of units). ``cells(y, predictions)`` are the sets of records that each need
-    some units: pairs of a noun for such a record, with ``{s}`` for its plural, and a mask.
+    ``left_out(y, predictions, weights, unit_codes, n_units)`` returns its value and an array of
+    its values without each unit (or block of units). ``cells(y, predictions)`` returns sets of
+    records, each of which needs records of some units for an interval. A set is a pair of a noun
+    for such a record, with ``{s}`` for its plural, and a mask of shape (n_records,).
     """
 
     response: Response
     left_out: Callable[..., tuple[float, Array]]
     scale: Scale
     cells: Callable[[Any, Any], list[tuple[str, Array]]] | None = None
-    #: Levels down to which rows and differences are trusted; below them a reader is warned.
-    trust: tuple[float, float] = (0.05, 0.05)
-    #: Whether rows and differences get the wider of J* and Hall's interval.
-    skewed: tuple[bool, bool] = (False, False)
-    few: int = 10  # units of the rarest cell below which a reader is warned
-    negative: bool = False  # the value is minus the loss
-    heavy: bool = False  # rare large errors, which no sample shows, would make it too narrow
-    dates: DateFacts = DateFacts()  # if units are dates, each given its past
+    #: Smallest failure probabilities that were simulated: of a row about one model, and of a
+    #: difference of two. Intervals at smaller ones get a note.
+    min_tested_alphas: tuple[float, float] = (0.05, 0.05)
+    #: Whether the ends are the wider ones of J* and of Hall's skewness-corrected interval: for a
+    #: row about one model, and for a difference of two.
+    corrects_skewness: tuple[bool, bool] = (False, False)
+    few_cell_units: int = 10  # with fewer units in the rarest cell, the interval gets a note
+    is_negated: bool = False  # ``left_out`` returns losses, and the score is minus the loss
+    is_heavy_tailed: bool = False  # rare large errors that a sample may lack make it too narrow
+    dates: DateFacts = DateFacts()  # used instead if units are dates, each given its past
 
 
-#: 1 - the ratio of two mean losses, the second to the first; the predictions are both, as rows.
+#: One minus the second mean loss over the first; ``predictions`` are both losses, shape (2, n).
 _EXPLAINED_LOSS = of_sums(
     lambda y, predictions: predictions, lambda n, first, second: 1.0 - second / first
 )
 SKILL = Statistic(
-    "values", _EXPLAINED_LOSS, "raw", skewed=(True, False), dates=DateFacts(scale="explained")
+    "values",
+    _EXPLAINED_LOSS,
+    "raw",
+    corrects_skewness=(True, False),
+    dates=DateFacts(scale="explained"),
 )
-#: Any function of the positions of records, by leaving out units in at most 200 blocks.
-GENERIC = Statistic("function", recomputed, "raw", skewed=(True, True))
+#: Any function of the positions of records, computed without each of at most 200 blocks of units.
+GENERIC = Statistic("function", recomputed, "raw", corrects_skewness=(True, True))
 
 
 # -- Rows -----------------------------------------------------------------------------------------
 
-# G22: logit for metrics in [0, 1], log for losses, -log(1 - R²); each with its inverse.
+# G22: the transformation to the scale, and its inverse. Logit for metrics in [0, 1], log for
+# losses, -log(1 - R²) for explained variance.
 _SCALES: dict[str, tuple[Callable, Callable]] = {
     "unit": (logit, expit),
     "signed": (np.arctanh, np.tanh),
@@ -85,65 +95,80 @@ _SCALES: dict[str, tuple[Callable, Callable]] = {
     "explained": (lambda r: -np.log1p(-r), lambda s: -np.expm1(-s)),
     "raw": (lambda x: x, lambda x: x),
 }
-# Fewest units of an interval, and the counts below which a reader is warned (G22, G28,
-# simulation).
-_LEAST_UNITS, _FEW_UNITS, _LEAST_CELL = 20, 30, 5
-_BLOCKS = ((400.0, 10), (200.0, 6))  # autocorrelation times that so many blocks of time need
-_BLOCK_LEVEL, _MANY_UNITS = 0.005, 150  # levels below need so many units, and no blocks
+# From G22, G28 and simulation. Fewest units of an interval, and fewest units of its rarest cell.
+_MIN_UNITS, _MIN_CELL_UNITS = 20, 5
+_FEW_UNITS = 30  # with fewer units an interval gets a note
+#: Pairs: the fewest autocorrelation times, and the number of blocks that the series is cut into.
+_BLOCKS = ((400.0, 10), (200.0, 6))
+#: Smallest failure probability that was tested for blocks of time, and for fewer than 150 units.
+_MIN_ALPHA_OF_BLOCKS, _MANY_UNITS = 0.005, 150
 
-_REMEMBERED = (
+_LONG_MEMORY_NOTE = (
     "The scores seem to have long memory, which would make it too narrow. "
     "Intervals given the past (correlation='time') need no such assumption."
 )
 #: Noun of the records that a difference of predicted classes rests on.
 DISCORDANT = "record{s} on which the models disagree"
 HEAVY_NOTE = "Rare large errors, which no sample shows, would make it too narrow."
-_ROUNDING = 1e-24  # of a value, squared: smaller spreads count as 0
+_ROUNDING = 1e-24  # sums of squares below this multiple of the squared value are rounding errors
 
 _FEW_UNITS_REASON = "{} units are too few for an interval. At least 20 are needed."
-_FEW_TIMES_REASON = "{:.0f} autocorrelation times are too few. 200 are needed."
+_FEW_AUTOCORRELATION_TIMES_REASON = "{:.0f} autocorrelation times are too few. 200 are needed."
 UNDEFINED = "The score is undefined for these records."
 _NO_FIT = "The score is undefined for these records: its equations have no solution."
 
 
-#: Responses that a statistic only reads the order of, or a chance of each class.
+#: Responses of rank statistics such as ROC AUC.
 _RANK_RESPONSES = ("scores", "all_chances")
 
 
 class ApproximateRow(NamedTuple):
-    """One approximate row; ``lower`` and ``upper`` are NaN without an interval."""
+    """One approximate row of a report: a value and its interval, in score units."""
 
     value: float
-    lower: float
-    upper: float
-    n_units: int  # that have a record in it
-    notes: tuple[str, ...]  # why it is refused, or what makes it less trustworthy
+    lower: float  # NaN without an interval
+    upper: float  # NaN without an interval
+    n_units: int  # units with at least one record in the row
+    notes: tuple[str, ...]  # why it has no interval, or reasons to trust the interval less
 
 
-def public_refusal(n_units: int, *, times: float | None = None) -> str:
-    """Return why no scores of so many units have an approximate interval; empty if some do.
+def public_refusal(n_units: int, *, n_autocorrelation_times: float | None = None) -> str:
+    """Return why no score of this many units has an approximate interval; empty if one may have.
 
     Parameters
     ----------
     n_units : int
-        Units of all records.
-    times : float or None, default=None
-        Of a declared chain: how many autocorrelation times the records are.
+        Number of units of all records.
+    n_autocorrelation_times : float or None, default=None
+        Length of the records in autocorrelation times, for a declared chain.
+
+    Returns
+    -------
+    str
+        A sentence, or an empty text.
     """
-    if n_units < _LEAST_UNITS:
+    if n_units < _MIN_UNITS:
         return _FEW_UNITS_REASON.format(n_units)
-    if times is not None and times < _BLOCKS[-1][0]:
-        return _FEW_TIMES_REASON.format(times)
+    if n_autocorrelation_times is not None and n_autocorrelation_times < _BLOCKS[-1][0]:
+        return _FEW_AUTOCORRELATION_TIMES_REASON.format(n_autocorrelation_times)
     return ""
 
 
 def approximate_row(
-    statistic, y, sides, *, units, alpha, per_record=False, times=None, unit_name="records"
+    statistic,
+    y,
+    sides,
+    *,
+    unit_codes,
+    alpha,
+    per_record=False,
+    n_autocorrelation_times=None,
+    unit_name="records",
 ):
-    """Return a statistic, a difference of two models or a gap of two subgroups, with an interval.
+    """Return a score, a difference of two models or of two subgroups, with its interval.
 
-    A row that has no interval gives the reason. Errors of ``predictions``, if it is a function,
-    are raised.
+    A row without an interval states the reason in its notes. If ``predictions`` is a function, its
+    errors propagate.
 
     Parameters
     ----------
@@ -151,81 +176,100 @@ def approximate_row(
         That of a metric, or :data:`GENERIC`.
     y : ndarray of shape (n,)
         Targets; classes as codes ``0, 1, ...``, of two the one with the event as 1.
-    sides : sequence of one or two (predictions, inside)
-        Predictions of the model (``statistic.response``), and which records are in the subgroup
-        (``None``: all). The row of two sides is the first minus the second.
-    units : ndarray of shape (n,)
-        Unit of each record, ``0, 1, ...``, numbered in a secret order; in time the dates in
-        order.
+    sides : sequence of one or two (predictions, mask)
+        Predictions of a model, in the form of ``statistic.response``, and the mask of its subgroup
+        (``None``: all records). The row of two sides is the first minus the second.
+    unit_codes : ndarray of int, shape (n,)
+        Unit of each record, ``0, 1, ...``, numbered in a secret order. For a chain the codes are
+        in time order.
     alpha : float
         Failure probability of both ends together.
     per_record : bool, default=False
-        Whether the target is a random record; by default a random record of a random unit.
-    times : float, optional
-        Of a declared chain: how many autocorrelation times the records are. Dates that are judged
+        Whether all records weigh equally. By default all units do, and the target is the score of
+        a random record of a random unit.
+    n_autocorrelation_times : float, optional
+        Length of the records in autocorrelation times, for a declared chain. Dates that are judged
         given their past have intervals of their own (:mod:`sklearn_bdp.intervals.dates`).
     unit_name : str, default="records"
         Name of the units in notes, in the plural.
+
+    Returns
+    -------
+    ApproximateRow
+        Value, ends and notes.
     """
-    sample = _RowSample.of_sides(statistic, y, sides, units, per_record=per_record)
+    sample = _RowSample.of_sides(statistic, y, sides, unit_codes, per_record=per_record)
     n_blocks = sample.n_units
-    series = np.zeros(0)
-    if times is not None:
-        series = sample.differences_by_unit()
-        n_blocks = next((count for min_times, count in _BLOCKS if times >= min_times), 2)
+    left_out_by_date = np.zeros(0)
+    if n_autocorrelation_times is not None:
+        left_out_by_date = sample.differences_by_unit()
+        n_blocks = 2  # too few autocorrelation times
+        for min_times, count in reversed(_BLOCKS):
+            if n_autocorrelation_times >= min_times:
+                n_blocks = count
     try:
-        estimates = sample.left_out(sample.units * n_blocks // sample.n_units, n_blocks)
+        estimates = sample.left_out(sample.unit_codes * n_blocks // sample.n_units, n_blocks)
         rarest = sample.rarest_cell()
     except np.linalg.LinAlgError:
-        return sample.row(notes=[_NO_FIT])
+        return sample.make_row(notes=[_NO_FIT])
     value = _difference([side_value for side_value, _ in estimates])
     reason = _refusal(sample, estimates, rarest, unit_name)
-    if not reason and times is not None and n_blocks == 2:
-        reason = _FEW_TIMES_REASON.format(times)
+    if not reason and n_autocorrelation_times is not None and n_blocks == 2:
+        reason = _FEW_AUTOCORRELATION_TIMES_REASON.format(n_autocorrelation_times)
     if reason:
-        return sample.row(value, notes=[reason])
+        return sample.make_row(value, notes=[reason])
     lower, upper, notes = _ends(sample, value, estimates, alpha)
     if not lower <= upper:
         reason = "The units show no spread. There is no approximate interval."
-        return sample.row(value, notes=[reason])
+        return sample.make_row(value, notes=[reason])
     rarest_count = ""
-    if rarest is not None and rarest[0] < statistic.few:
+    if rarest is not None and rarest[0] < statistic.few_cell_units:
         rarest_count = counted_units(*rarest, unit_name)
     n_units = sample.n_scored_units
-    notes += _warnings(statistic, n_units, rarest_count, alpha, sample.is_paired, times)
-    if len(series) and long_memory(series):
-        notes.append(_REMEMBERED)
-    return sample.row(value, (lower, upper), notes)
+    notes += _warnings(
+        statistic, n_units, rarest_count, alpha, sample.is_paired, n_autocorrelation_times
+    )
+    if len(left_out_by_date) and long_memory(left_out_by_date):
+        notes.append(_LONG_MEMORY_NOTE)
+    return sample.make_row(value, (lower, upper), notes)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _RowSample:
-    """Records that a row is about: their units and weights, and one model or subgroup a side."""
+    """Records of a row: their units and weights, and predictions and subgroup of each side.
+
+    A row has one side, or two for a difference: a side is one model on one subgroup.
+    """
 
     statistic: Statistic
     y: Array
-    predictions: Sequence[Any]  # of each side
-    masks: Sequence[Array]  # which records are in the subgroup of each side
-    units: Array
-    weights: Array  # of records: 1, or 1 over the number of records of their unit
+    predictions: Sequence[Any]  # one entry for each side
+    masks: Sequence[Array]  # for each side the mask of its subgroup, shape (n,)
+    unit_codes: Array  # unit of each record, 0, 1, ...
+    weights: Array  # of each record: 1, or 1 over the number of records of its unit
 
     @classmethod
-    def of_sides(cls, statistic, y, sides, units, *, per_record):
-        """Return the sample of the arguments of :func:`approximate_row`."""
-        units = np.asarray(units)
-        weights = np.ones(len(units)) if per_record else 1.0 / np.bincount(units)[units]
-        masks = [np.ones(len(units), bool) if mask is None else mask for _, mask in sides]
-        return cls(statistic, y, [side[0] for side in sides], masks, units, weights)
+    def of_sides(cls, statistic, y, sides, unit_codes, *, per_record):
+        """Return the sample for arguments of :func:`approximate_row`."""
+        unit_codes = np.asarray(unit_codes)
+        weights = (
+            np.ones(len(unit_codes)) if per_record else 1.0 / np.bincount(unit_codes)[unit_codes]
+        )
+        masks = [
+            np.ones(len(unit_codes), bool) if mask_or_none is None else mask_or_none
+            for _, mask_or_none in sides
+        ]
+        return cls(statistic, y, [side[0] for side in sides], masks, unit_codes, weights)
 
     @property
     def n_units(self):
-        """Units of all records."""
-        return int(self.units.max()) + 1
+        """Number of units of all records."""
+        return int(self.unit_codes.max()) + 1
 
     @property
     def n_scored_units(self):
-        """Units that have a record on a side."""
-        return _count(self.units, np.logical_or.reduce(self.masks))
+        """Number of units with a record on at least one side."""
+        return _count(self.unit_codes, np.logical_or.reduce(self.masks))
 
     @property
     def is_paired(self):
@@ -239,7 +283,7 @@ class _RowSample:
 
     @property
     def rests_on_disagreement(self):
-        """Whether the row rests on units on which thresholded predictions of two models differ."""
+        """Whether only records matter on which the predicted classes of two models differ."""
         return self.is_paired and self.has_one_subgroup and self.statistic.response == "labels"
 
     @property
@@ -247,54 +291,67 @@ class _RowSample:
         """Whether no unit is on both sides."""
         if self.has_one_subgroup:
             return False
-        first_units, second_units = (self.units[mask] for mask in self.masks)
+        first_units, second_units = (self.unit_codes[mask] for mask in self.masks)
         return not np.intersect1d(first_units, second_units).size
 
-    def left_out(self, blocks, n_blocks):
-        """Return the statistic of each side, and its values without each block of units."""
+    def left_out(self, block_codes, n_blocks):
+        """Return one pair for each side: its statistic, and its values without each block.
+
+        ``block_codes`` number the block of each record, from 0.
+        """
         return [
-            self.statistic.left_out(self.y, predictions, self.weights * mask, blocks, n_blocks)
+            self.statistic.left_out(self.y, predictions, self.weights * mask, block_codes, n_blocks)
             for predictions, mask in zip(self.predictions, self.masks, strict=True)
         ]
 
     def differences_by_unit(self):
-        """Return the values of the row without each unit, none if there are none."""
+        """Return the row's values without each unit, shape (n_units,).
+
+        The array is empty for a statistic without a closed form, or without a solution.
+        """
         if self.statistic is GENERIC:
             return np.zeros(0)
         try:
-            estimates = self.left_out(self.units, self.n_units)
-        except np.linalg.LinAlgError:  # such a row is refused
+            estimates = self.left_out(self.unit_codes, self.n_units)
+        except np.linalg.LinAlgError:  # approximate_row states the reason
             return np.zeros(0)
-        return _difference([values for _, values in estimates])
+        return _difference([left_out for _, left_out in estimates])
 
     def rarest_cell(self):
-        """Return the number of units of the rarest set that needs some, and its noun, or None."""
+        """Return the number of units of the rarest cell, and the noun of its records.
+
+        Return None for a statistic without cells.
+        """
         if self.statistic.cells is None:
             return None
         if self.rests_on_disagreement:
             first, second = self.predictions
-            return _count(self.units, self.masks[0] & (first != second)), DISCORDANT
+            return _count(self.unit_codes, self.masks[0] & (first != second)), DISCORDANT
         return min(
-            (_count(self.units, mask & cell), noun)
+            (_count(self.unit_codes, mask & cell), noun)
             for predictions, mask in zip(self.predictions, self.masks, strict=True)
             for noun, cell in self.statistic.cells(self.y, predictions)
         )
 
-    def events(self):
-        """Return the units that bound the degrees of freedom of each side (theory G28).
+    def rare_class_units(self):
+        """Return for each side the number of units of the rarest class (theory G28).
 
-        They are those of the rarer class, or all units without classes.
+        It bounds the degrees of freedom. It is the number of all units for a statistic without
+        cells, and for a difference that rests on disagreements.
         """
         if self.statistic.cells is None or self.rests_on_disagreement:
             return [self.n_units] * 2
         return [
-            min(_count(self.units, mask & (self.y == label)) for label in np.unique(self.y[mask]))
+            min(
+                _count(self.unit_codes, mask & (self.y == label))
+                for label in np.unique(self.y[mask])
+            )
             for mask in self.masks
         ]
 
-    def row(self, value=math.nan, ends=(math.nan, math.nan), notes=()):
-        """Return the row in the direction in which the metric is shown."""
-        if self.statistic.negative:
+    def make_row(self, value=math.nan, ends=(math.nan, math.nan), notes=()):
+        """Return the row in score units: a loss changes its sign, and its ends their order."""
+        if self.statistic.is_negated:
             value = -value
             ends = (-ends[1], -ends[0])
         lower, upper = map(float, ends)
@@ -302,16 +359,19 @@ class _RowSample:
 
 
 def _difference(values):
-    """Return the first value minus the second, or the only one."""
+    """Return the first of two values minus the second, or the only value."""
     return values[0] - values[1] if len(values) == 2 else values[0]
 
 
 def _refusal(sample, estimates, rarest, unit_name):
-    """Return why a row has no interval: few units, or a score undefined or at an end; or ""."""
-    if sample.n_scored_units < _LEAST_UNITS:
+    """Return why a row has no interval, or an empty text.
+
+    ``estimates`` are those of `_RowSample.left_out`, ``rarest`` that of `_RowSample.rarest_cell`.
+    """
+    if sample.n_scored_units < _MIN_UNITS:
         return _FEW_UNITS_REASON.format(sample.n_scored_units)
-    if rarest is not None and rarest[0] < _LEAST_CELL:
-        return too_few_units(*rarest, unit_name, least=_LEAST_CELL)
+    if rarest is not None and rarest[0] < _MIN_CELL_UNITS:
+        return too_few_units(*rarest, unit_name, min_count=_MIN_CELL_UNITS)
     values = np.array([side_value for side_value, _ in estimates])
     if np.isnan(values).any():
         return UNDEFINED
@@ -323,21 +383,21 @@ def _refusal(sample, estimates, rarest, unit_name):
 
 
 def _ends(sample, value, estimates, alpha):
-    """Return the ends of the interval, and its notes."""
+    """Return the ends of the interval, and a list of notes."""
     statistic = sample.statistic
-    events = sample.events()
+    n_rare_class_units = sample.rare_class_units()
     is_rank_statistic = statistic.scale == "unit" and statistic.response in _RANK_RESPONSES
     if is_rank_statistic and sample.has_disjoint_units:
-        return *_ends_of_independent_sides(value, estimates, alpha, events), []
-    left_out = _difference([values for _, values in estimates])
+        return *_ends_of_independent_sides(value, estimates, alpha, n_rare_class_units), []
+    left_out = _difference([side_left_out for _, side_left_out in estimates])
     scale = "raw" if sample.is_paired else statistic.scale
     lower, upper = jackknife_interval(
         value,
         left_out,
         alpha,
         scale=scale,
-        events=min(events),
-        skewed=statistic.skewed[sample.is_paired],
+        n_rare_class_units=min(n_rare_class_units),
+        corrects_skewness=statistic.corrects_skewness[sample.is_paired],
     )
     notes = []
     if scale == "raw" and _is_dominated(left_out, alpha):
@@ -345,17 +405,17 @@ def _ends(sample, value, estimates, alpha):
     return lower, upper, notes
 
 
-def _ends_of_independent_sides(value, estimates, alpha, events):
-    """Return the ends of a difference of independent scores: their margins add in squares (MOVER).
+def _ends_of_independent_sides(value, estimates, alpha, n_rare_class_units):
+    """Return the ends of a difference of independent scores, whose margins add in squares (MOVER).
 
-    ``events``: units of the rarer class of each side.
+    ``n_rare_class_units`` has the number of units of the rarest class of each side.
     """
     (first, first_left_out), (second, second_left_out) = estimates
     first_lower, first_upper = jackknife_interval(
-        first, first_left_out, alpha, scale="unit", events=events[0]
+        first, first_left_out, alpha, scale="unit", n_rare_class_units=n_rare_class_units[0]
     )
     second_lower, second_upper = jackknife_interval(
-        second, second_left_out, alpha, scale="unit", events=events[1]
+        second, second_left_out, alpha, scale="unit", n_rare_class_units=n_rare_class_units[1]
     )
     lower = value - math.hypot(first - first_lower, second_upper - second)
     upper = value + math.hypot(first_upper - first, second - second_lower)
@@ -363,28 +423,34 @@ def _ends_of_independent_sides(value, estimates, alpha, events):
 
 
 def _is_dominated(left_out, alpha):
-    """Return whether a few units carry so much skewness that a normal quantile is too short."""
+    """Return whether a few units make the row so skewed that a normal quantile is too small."""
     deviations = left_out - left_out.mean()
     cubes = abs(float(np.sum(deviations**3)))
     skewness = cubes / max(float(np.sum(deviations**2)) ** 1.5, 1e-300)
     return skewness * norm.isf(0.5 * alpha) ** 3 / 3.0 > 1.0
 
 
-def _count(units, chosen):
-    return int(np.count_nonzero(np.bincount(units[chosen])))
+def _count(unit_codes, is_chosen):
+    """Return the number of units with a chosen record; ``is_chosen`` is a mask of records."""
+    return int(np.count_nonzero(np.bincount(unit_codes[is_chosen])))
 
 
 def counted_units(count: int, noun: str, unit_name: str) -> str:
-    """Return a number of units in words: those that have a record described by ``noun``.
+    """Return a text such as ``"3 patients with a true positive"``.
 
     Parameters
     ----------
     count : int
-        Number of units.
+        Number of units that have such a record.
     noun : str
         Noun for a record, with ``{s}`` for its plural.
     unit_name : str
         Name of the units, in the plural.
+
+    Returns
+    -------
+    str
+        The count with its noun. Units other than records are named.
     """
     plural = "" if count == 1 else "s"
     if unit_name != "records":
@@ -392,110 +458,143 @@ def counted_units(count: int, noun: str, unit_name: str) -> str:
     return f"{count} {noun.format(s=plural)}"
 
 
-def too_few_units(count: int, noun: str, unit_name: str, *, least: int) -> str:
-    """Return why so few units of a cell have no interval; ``least``: the fewest that have one."""
-    return f"{counted_units(count, noun, unit_name)}, at least {least} are needed."
+def too_few_units(count: int, noun: str, unit_name: str, *, min_count: int) -> str:
+    """Return a sentence: the cell has ``count`` units, and an interval needs ``min_count``."""
+    return f"{counted_units(count, noun, unit_name)}, at least {min_count} are needed."
 
 
-def low_level_note(alpha: float, trust: float) -> str:
-    """Return a note on a failure probability below the lowest one that was simulated."""
+def low_alpha_note(alpha: float, min_tested_alpha: float) -> str:
+    """Return a note on a failure probability below the smallest one that was simulated."""
     return (
-        f"The failure probability of this row, {alpha:.2g}, is below {trust:g}, down to which "
-        "this method was checked."
+        f"The failure probability of this row, {alpha:.2g}, is below {min_tested_alpha:g}, down to "
+        "which this method was checked."
     )
 
 
-def _warnings(statistic, n_units, rarest_count, alpha, paired, times):
+def _warnings(statistic, n_units, rarest_count, alpha, is_paired, n_autocorrelation_times):
     """Yield sentences on the reasons to trust an interval less."""
     if n_units < _FEW_UNITS:
         yield f"There are only {n_units} units."
     if rarest_count:
         yield f"Only {rarest_count}."
-    if statistic.heavy:
+    if statistic.is_heavy_tailed:
         yield HEAVY_NOTE
     if statistic is GENERIC:
         yield "This metric was not studied. Units were left out in blocks of a secret order."
-    trust = statistic.trust[paired]
-    if times is not None or n_units < _MANY_UNITS:
-        trust = max(trust, _BLOCK_LEVEL)
-    if alpha < trust:
-        yield low_level_note(alpha, trust)
+    min_tested_alpha = statistic.min_tested_alphas[1 if is_paired else 0]
+    if n_autocorrelation_times is not None or n_units < _MANY_UNITS:
+        min_tested_alpha = max(min_tested_alpha, _MIN_ALPHA_OF_BLOCKS)
+    if alpha < min_tested_alpha:
+        yield low_alpha_note(alpha, min_tested_alpha)
 
 
 def long_memory(series: Array) -> bool:
-    r"""Return whether a series seems to have long memory: local Whittle, ``m = sqrt(T)`` (G28)."""
-    count = math.isqrt(len(series))
-    frequencies = 2.0 * math.pi * np.arange(1, count + 1) / len(series)
-    power = np.abs(np.fft.rfft(series - np.mean(series))[1 : count + 1]) ** 2
-    if not np.all(np.isfinite(power)) or not power.sum() > 0.0:
+    r"""Return whether a series in time order seems to have long memory (theory G28).
+
+    The memory parameter is the local Whittle estimate from the ``sqrt(T)`` lowest frequencies.
+    """
+    n_frequencies = math.isqrt(len(series))
+    frequencies = 2.0 * math.pi * np.arange(1, n_frequencies + 1) / len(series)
+    periodogram = np.abs(np.fft.rfft(series - np.mean(series))[1 : n_frequencies + 1]) ** 2
+    if not np.all(np.isfinite(periodogram)) or not periodogram.sum() > 0.0:
         return False
 
-    def contrast(d):
-        return math.log(np.mean(frequencies ** (2.0 * d) * power)) - 2.0 * d * np.mean(
-            np.log(frequencies)
-        )
+    mean_log_frequency = np.mean(np.log(frequencies))
 
-    return bool(minimize_scalar(contrast, bounds=(-0.5, 1.0), method="bounded").x > count**-0.5)
+    def whittle_objective(d):
+        scaled_power = np.mean(frequencies ** (2.0 * d) * periodogram)
+        return math.log(scaled_power) - 2.0 * d * mean_log_frequency
+
+    memory = minimize_scalar(whittle_objective, bounds=(-0.5, 1.0), method="bounded").x
+    return bool(memory > n_frequencies**-0.5)
 
 
-def jackknife_interval(value, left_out, alpha, *, scale, events=None, skewed=False):
+def jackknife_interval(
+    value, left_out, alpha, *, scale, n_rare_class_units=None, corrects_skewness=False
+):
     r"""Return the ends of an approximate interval that fails with probability ``alpha``.
 
     Parameters
     ----------
     value : float
         The statistic of all units.
-    left_out : ndarray of shape (G,)
+    left_out : ndarray of shape (n_units,)
         The statistic without each unit.
     alpha : float
-        Failure probability of both sides together.
+        Failure probability of both ends together.
     scale : {"unit", "signed", "loss", "explained", "raw"}
-        Where its distribution is nearest to a normal one.
-    events : int, optional
-        Units of the rarer class: they bound the degrees of freedom.
-    skewed : bool, default=False
-        Whether the wider of this and Hall's skewness-corrected interval is meant.
+        Scale on which the distribution of the statistic is nearest to a normal one.
+    n_rare_class_units : int, optional
+        Number of units of the rarest class, which bounds the degrees of freedom.
+    corrects_skewness : bool, default=False
+        Whether the ends are the wider ones of this interval and of Hall's skewness-corrected one.
 
     Returns
     -------
     lower, upper : float
         NaN if units have no spread or the value is at an end of its range.
     """
-    forward, back = _SCALES[scale]
+    to_scale, from_scale = _SCALES[scale]
     with np.errstate(all="ignore"):
         left_out = np.asarray(left_out, dtype=float)
-        center = float(forward(value))
-        transformed = forward(left_out)
-        deviations = transformed - transformed.mean()
-        total = float(np.sum(deviations**2))
-    count = deviations.size
+        scaled_value = float(to_scale(value))
+        scaled_left_out = to_scale(left_out)
+        deviations = scaled_left_out - scaled_left_out.mean()
+        sum_of_squares = float(np.sum(deviations**2))
+    n_units = deviations.size
     if not (
-        math.isfinite(center) and np.isfinite(deviations).all() and total > _ROUNDING * center**2
+        math.isfinite(scaled_value)
+        and np.isfinite(deviations).all()
+        and sum_of_squares > _ROUNDING * scaled_value**2
     ):
         return math.nan, math.nan
     # G22: few units carry the variance if the kurtosis of the contributions is large.
-    excess = float(np.sum(deviations**4)) / total**2 - 1.0 / count
-    freedom = min(count - 1.0, 2.0 / max(excess, 1e-12))
-    freedom = max(1.0, freedom if events is None else min(freedom, events - 1.0))
-    half_width = student.isf(alpha / 2.0, freedom) * math.sqrt((count - 1.0) / count * total)
-    lower = float(back(center - half_width))
-    upper = float(back(center + half_width))
-    if not skewed:
+    # The fourth moment of equal deviations is 1 / n_units, so that the excess is 0 for them.
+    excess_concentration = float(np.sum(deviations**4)) / sum_of_squares**2 - 1.0 / n_units
+    df = min(n_units - 1.0, 2.0 / max(excess_concentration, 1e-12))
+    df = max(1.0, df if n_rare_class_units is None else min(df, n_rare_class_units - 1.0))
+    half_width = student.isf(alpha / 2.0, df) * math.sqrt(
+        (n_units - 1.0) / n_units * sum_of_squares
+    )
+    lower = float(from_scale(scaled_value - half_width))
+    upper = float(from_scale(scaled_value + half_width))
+    if not corrects_skewness:
         return lower, upper
-    ends = [lower, upper, *_skewness_corrected_ends(value, left_out, alpha, freedom)]
+    ends = [lower, upper, *_skewness_corrected_ends(value, left_out, alpha, df)]
     return min(ends), max(ends)
 
 
-def _skewness_corrected_ends(value, left_out, alpha, freedom):
-    """Return the ends of Hall's interval, whose cubic transformation takes skewness off."""
-    count = left_out.size
+def _skewness_corrected_ends(value, left_out, alpha, df):
+    """Return the ends of Hall's interval, whose cubic transformation removes skewness."""
+    n_units = left_out.size
     influence = np.mean(left_out) - left_out
-    error = math.sqrt((count - 1.0) / count * float(np.sum(influence**2)))
+    standard_error = math.sqrt((n_units - 1.0) / n_units * float(np.sum(influence**2)))
     third_moment = float(np.mean(influence**3))
-    skew = third_moment / float(np.mean(influence**2)) ** 1.5 / math.sqrt(count)
+    skewness = third_moment / float(np.mean(influence**2)) ** 1.5 / math.sqrt(n_units)
     ends = []
-    for quantile in student.isf([alpha / 2.0, 1.0 - alpha / 2.0], freedom):
-        inner = 1.0 + skew * (quantile - skew / 6.0)
-        corrected = 3.0 * (np.cbrt(inner) - 1.0) / skew if abs(skew) > 1e-9 else quantile
-        ends.append(value - error * float(corrected))
+    for quantile in student.isf([alpha / 2.0, 1.0 - alpha / 2.0], df):
+        ends.append(value - standard_error * skewness_corrected_quantile(float(quantile), skewness))
     return ends
+
+
+def skewness_corrected_quantile(quantile: float, skewness: float) -> float:
+    """Return the quantile of a mean whose distribution is skewed.
+
+    It is the cubic transformation of Hall (1992).
+
+    Parameters
+    ----------
+    quantile : float
+        Quantile of a symmetric distribution, such as Student's.
+    skewness : float
+        Skewness of the mean.
+
+    Returns
+    -------
+    float
+        The quantile itself if the skewness is 0.
+    """
+    if abs(skewness) < 1e-9:
+        return quantile
+    cubed_term = 1.0 + skewness * (quantile - skewness / 6.0)
+    return 3.0 * (float(np.cbrt(cubed_term)) - 1.0) / skewness

@@ -1,10 +1,11 @@
-r"""Statistics without each sampling unit: the values that a jackknife needs (theory G28).
+r"""Statistics computed without each sampling unit: the values that a jackknife needs (theory G28).
 
-Each function has the signature ``left_out(y, predictions, weights, units, n_units)`` and returns
-the statistic of all records and an array of shape ``(n_units,)``: the statistic without each unit.
-Units (records, groups, dates) are numbered from 0. Records carry weights: one over the size of
-their unit if the target is a random record of a random unit, and 0 outside a subgroup. Most
-statistics are left out in closed form, others in at most :data:`MAX_BLOCKS` blocks of units.
+Functions with the signature ``left_out(y, predictions, weights, unit_codes, n_units)`` return the
+statistic of all records and an array of shape ``(n_units,)``: the statistic without each unit.
+``unit_codes`` number the unit of each record (a record, group or date) from 0. ``weights`` are
+those of records: 0 outside a subgroup, else 1, or one over the size of the unit if all units weigh
+equally. Most statistics are computed in closed form. Others leave out at most :data:`MAX_BLOCKS`
+blocks of units, and the array then has one entry for each block.
 """
 
 from __future__ import annotations
@@ -18,26 +19,40 @@ from scipy.special import expit, logit
 
 from sklearn_bdp._typing import Array
 
-#: Blocks of units that are left out if every unit would take too long.
+#: Largest number of blocks of units, if computing the statistic without each unit takes too long.
 MAX_BLOCKS = 200
-_MAX_CELLS = 600_000  # units times records, of a statistic that is computed anew for each unit
+#: Largest number of units times records for which a statistic is computed again for each unit.
+_MAX_CELLS = 600_000
 
 
-def of_sums(terms: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``left_out`` for a function of sums over records: ``f(total - s_u)``.
+def of_sums(terms: Callable[..., Any], function_of_sums: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a ``left_out`` function for a statistic that is a function of sums over records.
 
-    ``terms(y, predictions)`` are of shape (k, n); ``function`` takes k arrays.
+    Parameters
+    ----------
+    terms : callable
+        ``terms(y, predictions)`` returns k arrays of shape (n_records,) that are to be summed.
+    function_of_sums : callable
+        Takes k + 1 weighted sums, the sum of the weights first, and returns the statistic. It is
+        called with numbers and with arrays of shape (n_units,).
+
+    Returns
+    -------
+    callable
+        ``left_out(y, predictions, weights, unit_codes, n_units)``.
     """
 
-    def left_out(y, predictions, weights, units, n_units):
+    def left_out(y, predictions, weights, unit_codes, n_units):
         weighted_terms = np.vstack([np.ones(len(y)), *terms(y, predictions)]) * weights
-        unit_sums = np.array([np.bincount(units, term, n_units) for term in weighted_terms])
+        unit_sums = np.array(
+            [np.bincount(unit_codes, weighted_term, n_units) for weighted_term in weighted_terms]
+        )
         total = unit_sums.sum(axis=1)
-        # Rounding is set to 0: a cell that only this unit has is empty without it.
+        # A sum to which only this unit contributes is exactly 0 without it.
         left_out_sums = total[:, None] - unit_sums
         rounding = 1e-12 * np.abs(weighted_terms).sum(axis=1)[:, None]
         left_out_sums[np.abs(left_out_sums) <= rounding] = 0.0
-        return float(function(*total)), function(*left_out_sums)
+        return float(function_of_sums(*total)), function_of_sums(*left_out_sums)
 
     return left_out
 
@@ -48,7 +63,11 @@ def all_records(y, predictions):
 
 
 def ratio(numerator, denominator=all_records):
-    """Return ``left_out`` for the ratio of two sums; by default the mean of ``numerator``."""
+    """Return a ``left_out`` function for a ratio of two sums over records.
+
+    ``numerator(y, predictions)`` and ``denominator(y, predictions)`` return the terms of the sums,
+    of shape (n_records,). By default the ratio is the mean of the numerator's terms.
+    """
     return of_sums(
         lambda y, predictions: (numerator(y, predictions), denominator(y, predictions)),
         lambda _, numerator, denominator: divide(numerator, denominator),
@@ -61,81 +80,104 @@ def divide(numerator, denominator):
         return numerator / denominator
 
 
-def concordance(winning, losing, scores, units, n_units):
-    """Return the proportion of concordant pairs (ties one half) with all units and without each.
+def concordance(winning, losing, scores, unit_codes, n_units):
+    """Return the proportion of concordant pairs with all units, and without each unit.
 
-    G28: ``(A - sum P_i + W_u) / ((N_1 - n_1u)(N_0 - n_0u))``, with sums over pairs that carry both
-    weights, ``P_i`` the pairs of a record and ``W_u`` those within the unit.
+    ``winning`` and ``losing`` are weights of records, shape (n_records,). A pair of two records
+    has the winning weight of the first times the losing weight of the second. It is concordant if
+    the first has the higher score, and counts one half if the scores are equal.
+
+    G28: ``(A - sum P_i + W_u) / ((N_1 - n_1u)(N_0 - n_0u))``. ``A`` is the weight of all concordant
+    pairs, ``P_i`` that of the pairs of a record of the unit, ``W_u`` that of the pairs within the
+    unit, ``N_1`` and ``N_0`` are the sums of winning and losing weights, ``n_1u`` and ``n_0u``
+    those of the unit.
     """
 
-    def below(keys):
-        """Return for each record the losing weight that is ranked below it, ties one half."""
+    def losing_weight_below(keys):
+        """Return for each record the losing weight below its key (ties one half), and its rank."""
         _, rank = np.unique(keys, return_inverse=True)
         losing_at_rank = np.bincount(rank, losing)
         return (np.cumsum(losing_at_rank) - 0.5 * losing_at_rank)[rank], rank
 
-    losing_below, rank = below(scores)
+    losing_below, rank = losing_weight_below(scores)
     total = float(winning @ losing_below)
     winning_at_rank = np.bincount(rank, winning)
     winning_from_rank = winning_at_rank.sum() - np.cumsum(winning_at_rank)
     winning_above = (winning_from_rank + 0.5 * winning_at_rank)[rank]
-    pairs_of_unit = np.bincount(units, winning * losing_below + losing * winning_above, n_units)
+    pairs_of_unit = np.bincount(
+        unit_codes, winning * losing_below + losing * winning_above, n_units
+    )
     # Ranks that sort by unit first: pairs inside the unit are those not below in earlier units.
-    losing_below_by_unit, _ = below(units * (rank.max() + 1.0) + rank)
-    losing_of_unit = np.bincount(units, losing, n_units)
+    losing_below_by_unit, _ = losing_weight_below(unit_codes * (rank.max() + 1.0) + rank)
+    losing_of_unit = np.bincount(unit_codes, losing, n_units)
     losing_in_earlier_units = np.cumsum(losing_of_unit) - losing_of_unit
-    losing_inside = losing_below_by_unit - losing_in_earlier_units[units]
-    pairs_of_unit -= np.bincount(units, winning * losing_inside, n_units)
-    winning_left_out = winning.sum() - np.bincount(units, winning, n_units)
+    losing_inside = losing_below_by_unit - losing_in_earlier_units[unit_codes]
+    pairs_of_unit -= np.bincount(unit_codes, winning * losing_inside, n_units)
+    winning_left_out = winning.sum() - np.bincount(unit_codes, winning, n_units)
     losing_left_out = losing.sum() - losing_of_unit
     value = divide(total, winning.sum() * losing.sum())
     return value, divide(total - pairs_of_unit, winning_left_out * losing_left_out)
 
 
-def auc_left_out(y, predictions, weights, units, n_units):
-    """Return the area under the ROC curve, and that without each unit."""
-    return concordance(weights * (y == 1), weights * (y == 0), predictions, units, n_units)
+def auc_left_out(y, predictions, weights, unit_codes, n_units):
+    """Return the area under the ROC curve, and its values without each unit."""
+    return concordance(weights * (y == 1), weights * (y == 0), predictions, unit_codes, n_units)
 
 
-def mean_auc_left_out(y, predictions, weights, units, n_units, *, pairs):
-    """Return the mean over classes of each against the rest, or over pairs of classes."""
+def mean_auc_left_out(y, predictions, weights, unit_codes, n_units, *, by_pairs):
+    """Return a mean ROC AUC of several classes, and its values without each unit.
+
+    The mean is over classes against all others or, ``by_pairs``, over ordered pairs of classes.
+    """
     classes = range(predictions.shape[1])
-    if pairs:
-        comparisons = [(c, y == rival) for c in classes for rival in classes if c != rival]
+    if by_pairs:
+        comparisons = [
+            (label, y == other_label)
+            for label in classes
+            for other_label in classes
+            if label != other_label
+        ]
     else:
-        comparisons = [(c, y != c) for c in classes]
+        comparisons = [(label, y != label) for label in classes]
     concordances = [
-        concordance(weights * (y == c), weights * losing, predictions[:, c], units, n_units)
-        for c, losing in comparisons
+        concordance(
+            weights * (y == label), weights * is_losing, predictions[:, label], unit_codes, n_units
+        )
+        for label, is_losing in comparisons
     ]
     values, left_out = zip(*concordances, strict=True)
     return float(np.mean(values)), np.mean(left_out, axis=0)
 
 
-def gini_left_out(y, predictions, weights, units, n_units):
-    """Return the normalized Gini coefficient: the ranking's over that of ``y`` itself."""
-    value, left_out = concordance(weights * y, weights, predictions, units, n_units)
-    best_value, best_left_out = concordance(weights * y, weights, y, units, n_units)
+def gini_left_out(y, predictions, weights, unit_codes, n_units):
+    """Return the normalized Gini coefficient, and its values without each unit.
+
+    It is the Gini coefficient of the ranking by predictions over that of the ranking by ``y``.
+    """
+    value, left_out = concordance(weights * y, weights, predictions, unit_codes, n_units)
+    best_value, best_left_out = concordance(weights * y, weights, y, unit_codes, n_units)
     gini = divide(2.0 * value - 1.0, 2.0 * best_value - 1.0)
     return float(gini), divide(2.0 * left_out - 1.0, 2.0 * best_left_out - 1.0)
 
 
-def average_precision_by_unit(y, predictions, weights, units, n_units):
-    """Return the average precision, and that without each unit or block."""
-    is_record = len(y) == n_units and (np.bincount(units, minlength=n_units) == 1).all()
-    if is_record and np.isin(weights, (0.0, 1.0)).all():
+def average_precision_by_unit(y, predictions, weights, unit_codes, n_units):
+    """Return the average precision, and its values without each unit or block of units."""
+    units_are_records = (
+        len(y) == n_units and (np.bincount(unit_codes, minlength=n_units) == 1).all()
+    )
+    if units_are_records and np.isin(weights, (0.0, 1.0)).all():
         value, left_out = average_precision_left_out(y == 1, predictions, weights > 0.0)
-        by_unit = np.empty(n_units)
-        by_unit[units] = left_out
-        return value, by_unit
+        left_out_by_unit = np.empty(n_units)
+        left_out_by_unit[unit_codes] = left_out
+        return value, left_out_by_unit
     if len(y) * n_units > _MAX_CELLS:
-        units, n_units = _blocks(units, n_units)
+        unit_codes, n_units = _blocks(unit_codes, n_units)
     order = np.argsort(-predictions, kind="stable")
     y = y[order]
     weights = weights[order]
-    units = units[order]
+    unit_codes = unit_codes[order]
     predictions = predictions[order]
-    # Tied records enter the ranking together.
+    # Records with the same score share one threshold: positions of the last record of each score.
     last_of_ties = np.flatnonzero(np.append(predictions[1:] != predictions[:-1], True))
 
     def precision(record_weights):
@@ -145,14 +187,14 @@ def average_precision_by_unit(y, predictions, weights, units, n_units):
         gains = np.diff(true_positives, prepend=0.0) * precisions
         return divide(gains.sum(), true_positives[-1])
 
-    left_out = [precision(weights * (units != unit)) for unit in range(n_units)]
+    left_out = [precision(weights * (unit_codes != unit)) for unit in range(n_units)]
     return float(precision(weights)), np.array(left_out)
 
 
 def average_precision_left_out(
     is_positive: Array, scores: Array, is_counted: Array
 ) -> tuple[float, Array]:
-    """Return the average precision, and that without each record, in closed form.
+    """Return the average precision, and its values without each record, in closed form.
 
     Parameters
     ----------
@@ -161,97 +203,131 @@ def average_precision_left_out(
     scores : ndarray of shape (n,)
         Scores; equal scores share one threshold.
     is_counted : ndarray of bool, shape (n,)
-        Which records count, such as those of a subgroup.
+        Which records belong to the sample, such as those of a subgroup.
 
     Returns
     -------
     value : float
         Average precision; NaN without a positive record.
     left_out : ndarray of shape (n,)
-        That without each record; the same for records that do not count.
+        Average precision without each record; ``value`` for records outside the sample.
     """
+    # Thresholds are numbered from the highest score, the first to be predicted positive.
     _, threshold = np.unique(-scores, return_inverse=True)
     n_thresholds = int(threshold.max()) + 1
-    counted = is_counted.astype(float)
-    positives = np.bincount(threshold, counted * is_positive, n_thresholds)
-    hits = np.cumsum(positives)
-    n_predicted = np.cumsum(np.bincount(threshold, counted, n_thresholds))
-    total = float(hits[-1])
+    weights = is_counted.astype(float)
+    new_positives = np.bincount(threshold, weights * is_positive, n_thresholds)
+    true_positives = np.cumsum(new_positives)
+    n_predicted = np.cumsum(np.bincount(threshold, weights, n_thresholds))
+    n_positives = float(true_positives[-1])
 
-    def summed(hits, n_predicted):
-        """Return sums over the thresholds before each one and from each one on."""
-        terms = positives * divide(hits, np.where(n_predicted > 0.0, n_predicted, 1.0))
+    def sums_before_and_from(true_positives, n_predicted):
+        """Return sums of precisions over the thresholds before each one, and from each one on."""
+        precisions = divide(true_positives, np.where(n_predicted > 0.0, n_predicted, 1.0))
+        terms = new_positives * precisions
         sums_before = np.concatenate([[0.0], np.cumsum(terms)[:-1]])
         return sums_before, terms.sum() - sums_before
 
-    sums_before, sums_from = summed(hits, n_predicted)
-    value = divide(sums_before[0] + sums_from[0], total)
-    _, without_negative = summed(hits, n_predicted - 1.0)
-    _, without_positive = summed(hits - 1.0, n_predicted - 1.0)
-    remaining = np.where(n_predicted > 1.0, n_predicted - 1.0, 1.0)
+    sums_before, sums_from = sums_before_and_from(true_positives, n_predicted)
+    value = divide(sums_before[0] + sums_from[0], n_positives)
+    # Without a record, the precisions change from its threshold on.
+    _, sums_without_negative = sums_before_and_from(true_positives, n_predicted - 1.0)
+    _, sums_without_positive = sums_before_and_from(true_positives - 1.0, n_predicted - 1.0)
+    n_remaining = np.where(n_predicted > 1.0, n_predicted - 1.0, 1.0)
     # The threshold of a removed positive record has one positive record less.
-    own_term = (hits - 1.0) / remaining
-    if_negative = (sums_before + without_negative) / max(total, 1.0)
-    if_positive = divide(
-        sums_before + without_positive - own_term, np.full(n_thresholds, total - 1.0)
+    removed_term = (true_positives - 1.0) / n_remaining
+    value_without_negative = (sums_before + sums_without_negative) / max(n_positives, 1.0)
+    value_without_positive = divide(
+        sums_before + sums_without_positive - removed_term, np.full(n_thresholds, n_positives - 1.0)
     )
-    left_out = np.where(is_positive, if_positive[threshold], if_negative[threshold])
+    left_out = np.where(
+        is_positive, value_without_positive[threshold], value_without_negative[threshold]
+    )
     return float(value), np.where(is_counted, left_out, value)
 
 
-def calibration_left_out(y, predictions, weights, units, n_units, *, slope):
-    """Return slope or intercept of the log odds, one Newton step from the fit for each unit."""
-    odds = logit(predictions)
-    columns = np.column_stack([np.ones(len(y)), odds] if slope else [np.ones(len(y))])
-    if slope:
+def calibration_left_out(y, predictions, weights, unit_codes, n_units, *, with_slope):
+    """Return the calibration slope or intercept, and its values without each unit.
+
+    It is a coefficient of the logistic regression of ``y`` on the log odds of the predictions:
+    ``with_slope`` that of the log odds, otherwise the intercept if their coefficient is 1. The
+    values without a unit are one or two Newton steps from the fit on all records.
+    """
+    log_odds = logit(predictions)
+    columns = np.column_stack([np.ones(len(y)), log_odds] if with_slope else [np.ones(len(y))])
+    if with_slope:
         offset = 0.0
-        fit = np.array([0.0, 1.0])
+        coefficients = np.array([0.0, 1.0])
     else:
-        offset = odds
-        fit = np.zeros(1)
-    products = columns[:, :, None] * columns[:, None, :]
-    for _ in range(50):
-        chance = expit(offset + columns @ fit)
-        gradient = columns.T @ (weights * (y - chance))
-        hessian = np.tensordot(weights * chance * (1.0 - chance), products, 1)
-        step = np.linalg.solve(hessian, gradient)
-        fit = fit + step / max(1.0, float(np.abs(step).max()))
-        if np.abs(step).max() < 1e-10:
-            break
-    else:
+        offset = log_odds
+        coefficients = np.zeros(1)
+    products = columns[:, :, None] * columns[:, None, :]  # of each record, for the Hessian
+    coefficients = _fit_logistic(columns, products, offset, y, weights, coefficients)
+    if coefficients is None:
         return math.nan, np.full(n_units, math.nan)
-    chance = expit(offset + columns @ fit)
-    gradients = _sums_by_unit(columns * (weights * (y - chance))[:, None], units, n_units)
-    hessians = _sums_by_unit(
-        products * (weights * chance * (1 - chance))[:, None, None], units, n_units
+    probability = expit(offset + columns @ coefficients)
+    curvature = weights * probability * (1 - probability)
+    unit_gradients = _sums_by_unit(
+        columns * (weights * (y - probability))[:, None], unit_codes, n_units
     )
-    steps = np.linalg.solve(hessians.sum(axis=0) - hessians, gradients[..., None])
-    fits = fit - steps[..., 0]
-    if len(y) * n_units <= _MAX_CELLS:  # few units: one step would be a few percent too short
-        weights_left_out = weights * (units != np.arange(n_units)[:, None])
-        chance = expit(offset + fits @ columns.T)
-        gradients = (weights_left_out * (y - chance)) @ columns
-        curvature = weights_left_out * chance * (1.0 - chance)
-        hessians = np.einsum("un,nij->uij", curvature, products)
-        fits = fits + np.linalg.solve(hessians, gradients[..., None])[..., 0]
-    return float(fit[-1]), fits[:, -1]
+    unit_hessians = _sums_by_unit(products * curvature[:, None, None], unit_codes, n_units)
+    hessians_left_out = unit_hessians.sum(axis=0) - unit_hessians
+    # The gradient of all records is 0, so that without a unit it is minus that of the unit.
+    newton_steps = np.linalg.solve(hessians_left_out, unit_gradients[..., None])
+    coefficients_left_out = coefficients - newton_steps[..., 0]
+    if len(y) * n_units <= _MAX_CELLS:  # of few units, one step is a few percent too short
+        weights_left_out = weights * (unit_codes != np.arange(n_units)[:, None])
+        probabilities_left_out = expit(offset + coefficients_left_out @ columns.T)
+        gradients = (weights_left_out * (y - probabilities_left_out)) @ columns
+        curvatures = weights_left_out * probabilities_left_out * (1.0 - probabilities_left_out)
+        hessians = np.einsum("un,nij->uij", curvatures, products)
+        newton_steps = np.linalg.solve(hessians, gradients[..., None])
+        coefficients_left_out = coefficients_left_out + newton_steps[..., 0]
+    return float(coefficients[-1]), coefficients_left_out[:, -1]
 
 
-def _sums_by_unit(rows, units, n_units):
-    sums = np.zeros((n_units, *rows.shape[1:]))
-    np.add.at(sums, units, rows)
+def _fit_logistic(columns, products, offset, y, weights, coefficients):
+    """Return the coefficients of a weighted logistic regression by Newton steps from a start.
+
+    ``products`` are the outer products of each record's columns, shape (n, k, k). Return None if
+    50 steps do not converge.
+    """
+    for _ in range(50):
+        probability = expit(offset + columns @ coefficients)
+        gradient = columns.T @ (weights * (y - probability))
+        hessian = np.tensordot(weights * probability * (1.0 - probability), products, 1)
+        newton_step = np.linalg.solve(hessian, gradient)
+        max_change = float(np.abs(newton_step).max())
+        coefficients = coefficients + newton_step / max(1.0, max_change)
+        if max_change < 1e-10:
+            return coefficients
+    return None
+
+
+def _sums_by_unit(record_values, unit_codes, n_units):
+    """Return the sums of values over the records of each unit, along the first axis."""
+    sums = np.zeros((n_units, *record_values.shape[1:]))
+    np.add.at(sums, unit_codes, record_values)
     return sums
 
 
-def _blocks(units, n_units):
-    """Return at most 200 blocks of units, in the order of their numbers."""
-    count = min(n_units, MAX_BLOCKS)
-    return units * count // n_units, count
+def _blocks(unit_codes, n_units):
+    """Return the block of each record, and the number of blocks, at most 200.
+
+    Blocks are units with neighboring codes.
+    """
+    n_blocks = min(n_units, MAX_BLOCKS)
+    return unit_codes * n_blocks // n_units, n_blocks
 
 
-def recomputed(y, score, weights, units, n_units):
-    """Return any function of the positions of records, without each of at most 200 blocks."""
-    units, n_units = _blocks(units, n_units)
-    inside = weights > 0.0
-    left_out = [float(score(np.flatnonzero(inside & (units != unit)))) for unit in range(n_units)]
-    return float(score(np.flatnonzero(inside))), np.array(left_out)
+def recomputed(y, score, weights, unit_codes, n_units):
+    """Return any score of records, and its values without each of at most 200 blocks of units.
+
+    ``score`` takes positions of records and returns a number. Targets are not used.
+    """
+    unit_codes, n_units = _blocks(unit_codes, n_units)
+    is_weighted = weights > 0.0
+    left_out = [
+        float(score(np.flatnonzero(is_weighted & (unit_codes != unit)))) for unit in range(n_units)
+    ]
+    return float(score(np.flatnonzero(is_weighted))), np.array(left_out)

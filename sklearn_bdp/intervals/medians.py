@@ -1,8 +1,8 @@
-r"""Limits of the median of a fixed model's errors, from the errors of a holdout (theory G28).
+r"""Limits of the median error of a fixed model, from its errors on a holdout (theory G28).
 
-A jackknife does not estimate the variance of a median. The share of errors up to the true median is
-1/2: an error is a limit if the share of errors up to it differs from 1/2 by no more than chance
-allows.
+A jackknife does not estimate the variance of a median. The proportion of errors up to the true
+median is 1/2. The limits enclose all errors for which the observed proportion of errors up to them
+differs from 1/2 by no more than chance allows.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from scipy.stats import t as student
 from sklearn_bdp._typing import Array
 from sklearn_bdp.intervals.jackknife import ApproximateRow, public_refusal
 
-#: Largest stake of a bet on units, in units of the inverse of the largest possible sum.
+#: Largest stake of a bet on units, times the largest possible sum of a unit.
 _LARGEST_STAKE = 0.995
 _MAX_NEWTON_STEPS = 50
 _NO_LIMITS = "So few {} have no interval of a median at this level."
 
 
 def median_limits(
-    errors: Array, weights: Array, units: Array, alpha: float
+    errors: Array, weights: Array, unit_codes: Array, alpha: float
 ) -> tuple[float, float] | None:
     r"""Return limits of the median error of new records.
 
@@ -35,7 +35,7 @@ def median_limits(
         Absolute errors.
     weights : ndarray of shape (n_records,)
         Positive weights of records.
-    units : ndarray of int, shape (n_records,)
+    unit_codes : ndarray of int, shape (n_records,)
         Sampling unit of each record.
     alpha : float
         Failure probability of both limits together.
@@ -43,28 +43,30 @@ def median_limits(
     Returns
     -------
     tuple of float or None
-        For independent records of equal weight the order statistics of a sign test, which hold for
-        any distribution. Otherwise all errors :math:`a` at which no bet on the sums of units,
-        :math:`\sum_i w_i (1[e_i \le a] - \tfrac12)`, wins more than :math:`t^2 / 2` nats, with the
-        quantile :math:`t` of Student's distribution. None if there are too few units for limits at
-        this failure probability.
+        Lower and upper limit, or None if there are too few units for this ``alpha``. For
+        independent records of equal weight, the limits are the order statistics of a sign test,
+        which are valid for any distribution. Otherwise they enclose all errors :math:`a` at which
+        no bet on the sums of units, :math:`\sum_i w_i (1[e_i \le a] - \tfrac12)`, wins more than
+        :math:`t^2 / 2` nats, with the quantile :math:`t` of Student's distribution.
 
     Notes
     -----
-    The largest log wealth is an empirical likelihood ratio of laws on the range that the largest
-    unit allows. A Student test misses more often than stated where few units differ from most: a
-    sample without any of them shows too little variance, and bets are limited by the range.
+    The largest log wealth is an empirical likelihood ratio of distributions on the range that the
+    largest unit allows. A Student test misses more often than stated if a few units differ from
+    the others: a sample without any of them has too small a variance. Bets are limited by the
+    range, which does not depend on the sample's variance.
     """
     order = np.argsort(errors, kind="stable")
-    errors, weights = errors[order], weights[order]
-    _, units = np.unique(units[order], return_inverse=True)
-    n_units = int(units.max()) + 1
+    errors = errors[order]
+    weights = weights[order]
+    _, unit_codes = np.unique(unit_codes[order], return_inverse=True)
+    n_units = int(unit_codes.max()) + 1
     if n_units == errors.size and np.ptp(weights) == 0.0:
         # P[Bin(n, 1/2) < n_below] < alpha / 2: the order statistics with this rank from both ends.
-        n_below = int(binom.ppf(0.5 * alpha, n_units, 0.5))
-        return (errors[n_below - 1], errors[n_units - n_below]) if n_below >= 1 else None
+        rank = int(binom.ppf(0.5 * alpha, n_units, 0.5))
+        return (errors[rank - 1], errors[n_units - rank]) if rank >= 1 else None
     max_log_wealth = 0.5 * student.isf(0.5 * alpha, n_units - 1.0) ** 2
-    unit_weights = np.bincount(units, weights)
+    unit_weights = np.bincount(unit_codes, weights)
     bound = 0.5 * float(unit_weights.max())
     if log_wealth(0.5 * unit_weights, bound) <= max_log_wealth:
         return None
@@ -72,12 +74,12 @@ def median_limits(
 
     def may_be_above(rank):
         """Return whether at least half of all errors may lie up to the error of this rank."""
-        sums = np.bincount(units, weights * (0.5 - (error_ranks <= rank)))
+        sums = np.bincount(unit_codes, weights * (0.5 - (error_ranks <= rank)))
         return log_wealth(sums, bound) <= max_log_wealth
 
     def is_too_large(rank):
         """Return whether more than half of all errors lie below the error of this rank."""
-        sums = np.bincount(units, weights * ((error_ranks < rank) - 0.5))
+        sums = np.bincount(unit_codes, weights * ((error_ranks < rank) - 0.5))
         return log_wealth(sums, bound) > max_log_wealth
 
     # Sums of units are monotone in the error, and so is the wealth of each stake.
@@ -95,7 +97,7 @@ def log_wealth(sums: Array, bound: float) -> float:
     sums : ndarray of shape (n_units,)
         Sums of independent units.
     bound : float
-        Largest size that a sum can have.
+        Largest absolute value that the sum of a unit can have.
 
     Returns
     -------
@@ -109,13 +111,17 @@ def log_wealth(sums: Array, bound: float) -> float:
     if float(sums.sum()) <= 0.0:
         return 0.0
     stake = 0.0
-    low, high = 0.0, largest_stake
+    low_stake, high_stake = 0.0, largest_stake
     for _ in range(_MAX_NEWTON_STEPS):  # the log wealth is concave in the stake
-        growth = sums / (1.0 + stake * sums)
-        slope = float(growth.sum())
-        low, high = (stake, high) if slope > 0.0 else (low, stake)
-        newton_stake = stake + slope / float(growth @ growth)
-        next_stake = newton_stake if low < newton_stake < high else 0.5 * (low + high)
+        relative_sums = sums / (1.0 + stake * sums)
+        slope = float(relative_sums.sum())
+        low_stake, high_stake = (stake, high_stake) if slope > 0.0 else (low_stake, stake)
+        newton_stake = stake + slope / float(relative_sums @ relative_sums)
+        next_stake = (
+            newton_stake
+            if low_stake < newton_stake < high_stake
+            else 0.5 * (low_stake + high_stake)
+        )
         has_converged = abs(next_stake - stake) <= 1e-7 * largest_stake
         stake = next_stake
         if has_converged:
@@ -126,21 +132,22 @@ def log_wealth(sums: Array, bound: float) -> float:
 def median_error_row(
     value: float,
     sides: Sequence[tuple[Array, Array]],
-    units: Array,
+    unit_codes: Array,
     alpha: float,
     *,
     unit_name: str,
 ) -> ApproximateRow:
-    """Return minus the median error, or the difference of two of them, with an interval.
+    """Return the row of minus the median error, or of a difference of two, with its interval.
 
     Parameters
     ----------
     value : float
         Minus the median error, or the difference of two of them.
     sides : sequence of one or two (errors, weights)
-        Absolute errors and weights of records; a weight of 0 is outside of the subgroup. The row of
-        two sides is the first minus the second, whose limits each get half of ``alpha``.
-    units : ndarray of int, shape (n_records,)
+        Absolute errors and weights of records. Records outside the subgroup have the weight 0. The
+        row of two sides is the first minus the second, and the limits of each side then fail with
+        probability at most ``alpha / 2``.
+    unit_codes : ndarray of int, shape (n_records,)
         Sampling unit of each record.
     alpha : float
         Failure probability of both ends together.
@@ -153,20 +160,22 @@ def median_error_row(
         Value, ends and notes.
     """
     ends = []
-    inside = np.zeros(units.size, dtype=bool)
+    is_counted_on_a_side = np.zeros(unit_codes.size, dtype=bool)
     reason = ""
     for errors, weights in sides:
-        kept = weights > 0.0
-        inside |= kept
-        refusal = public_refusal(np.unique(units[kept]).size)
+        is_counted = weights > 0.0
+        is_counted_on_a_side |= is_counted
+        refusal = public_refusal(np.unique(unit_codes[is_counted]).size)
         limits = None
         if not refusal:
-            limits = median_limits(errors[kept], weights[kept], units[kept], alpha / len(sides))
+            limits = median_limits(
+                errors[is_counted], weights[is_counted], unit_codes[is_counted], alpha / len(sides)
+            )
         if limits is None:
             reason = reason or refusal or _NO_LIMITS.format(unit_name)
         else:
             ends.append((-limits[1], -limits[0]))
-    n_units = np.unique(units[inside]).size
+    n_units = np.unique(unit_codes[is_counted_on_a_side]).size
     if reason:
         return ApproximateRow(value, math.nan, math.nan, n_units, (reason,))
     lower, upper = ends[0]

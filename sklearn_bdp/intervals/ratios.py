@@ -1,10 +1,11 @@
 r"""Exact limits of precision, Jaccard and F1 of two classes (theory G34).
 
-Of the records that a fixed model calls positive (Jaccard and F1: calls positive or that are
-positive), each one is a hit with the same probability :math:`J`. Given their number :math:`N`, the
-number of hits is binomial, so Clopper-Pearson limits at :math:`(hits, N)` hold for every :math:`N`.
-The holdout is asked for a floor under :math:`N` first. At a given share of hits the limits narrow
-with :math:`N`, so that those at the floor contain them.
+A record counts in the denominator if a fixed model predicts it as positive or, for Jaccard and F1,
+if it is predicted as positive or is positive. Each record that counts is a hit (a true positive)
+with the same probability :math:`J`. Given the number :math:`N` of records that count, the number of
+hits is binomial, so that Clopper-Pearson limits for :math:`N` records are valid. The holdout
+releases a lower bound of :math:`N` first, the floor. For a fixed proportion of hits, limits narrow
+with :math:`N`, so that those for the floor contain those for :math:`N`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from scipy.special import betaincinv
 
 from sklearn_bdp._typing import Array, FloatOrArray
 
-#: ``"share"``: the score is the share of hits. ``"f1"``: it is ``2 J / (1 + J)`` of the share.
+#: ``"share"``: the score is the proportion ``J`` of hits. ``"f1"``: it is ``2 J / (1 + J)``.
 RatioKind: TypeAlias = Literal["share", "f1"]
 
-#: Part of the surprises that noise is expected to cause, which moves a number across the floor.
-_CROSSING = 0.1
-#: Standard deviations between a predicted share and its floor. Candidates share the records of a
-#: holdout, so that one unusual holdout surprises many of them.
+#: Coded fraction of the surprises that noise causes, although the number is above the floor.
+_FALSE_SURPRISE_FRACTION = 0.1
+#: Standard deviations between a predicted proportion and its floor. They are many because all
+#: candidates have the same holdout records: if these are unusual, many candidates are surprising.
 _N_DEVIATIONS = 3.3
 #: Prior number of surprises (theory G21).
 _PRIOR = 0.05
@@ -34,13 +35,14 @@ _PRIOR = 0.05
 def surprise_probability(n_queries: int, n_surprises: int) -> float:
     """Return the coded probability that the next number of records lies below its floor.
 
-    The Krichevsky-Trofimov form of theory G21: silence costs .3 nats for 100 queries in all, and a
-    holdout that differs from the training set teaches the code that surprises are usual.
+    It is the Krichevsky-Trofimov estimate of theory G21. If 100 queries have no surprise, they cost
+    0.3 nats together. If the holdout differs from the training set, the probability grows with the
+    number of surprises.
 
     Parameters
     ----------
     n_queries, n_surprises : int
-        Earlier floors of the holdout, and those that were surprises.
+        Number of earlier floors of the holdout, and number of surprises among them.
 
     Returns
     -------
@@ -51,14 +53,14 @@ def surprise_probability(n_queries: int, n_surprises: int) -> float:
 
 
 def score_of_share(share: FloatOrArray, ratio_kind: RatioKind) -> Array:
-    """Return the score at a share of hits.
+    """Return the score for a proportion of hits.
 
     Parameters
     ----------
     share : float or array-like
-        Share of hits, in [0, 1].
+        Proportion of hits among the records that count, in [0, 1].
     ratio_kind : {"share", "f1"}
-        Whether the score is the share of hits, or F1 of it.
+        Whether the score is this proportion (precision, Jaccard), or F1.
 
     Returns
     -------
@@ -70,31 +72,32 @@ def score_of_share(share: FloatOrArray, ratio_kind: RatioKind) -> Array:
 
 
 def share_of_score(score: FloatOrArray, ratio_kind: RatioKind) -> Array:
-    """Return the share of hits at a score: the inverse of :func:`score_of_share`.
+    """Return the proportion of hits for a score: the inverse of :func:`score_of_share`.
 
     Parameters
     ----------
     score : float or array-like
         Scores in [0, 1].
     ratio_kind : {"share", "f1"}
-        Whether the score is the share of hits, or F1 of it.
+        Whether the score is this proportion (precision, Jaccard), or F1.
 
     Returns
     -------
     ndarray
-        Shares in [0, 1].
+        Proportions in [0, 1].
     """
     score = np.asarray(score, dtype=float)
     return score if ratio_kind == "share" else score / (2.0 - score)
 
 
 @dataclass(frozen=True)
-class FloorCells:
-    """Partition of [0, 1] in which a floor under a share is released.
+class FloorGrid:
+    """Partition of [0, 1] into cells, in which a lower bound of a proportion is released.
 
-    The central cell reaches from the floor to 1. Cells below it double their width, in
-    ``arcsin(sqrt(share))``, down to 0. Cells have whole numbers, the central one 0; ``None`` means
-    that the mechanism saw no share below the floor.
+    The proportion is that of the holdout records that count. The central cell reaches from the
+    floor to 1. Each cell below is twice as wide as the one above it, in ``arcsin(sqrt(share))``,
+    down to 0. Cells are numbered by integers: 0 is the central one, the others are negative. The
+    cell ``None`` means that the mechanism reported no proportion below the floor.
 
     Parameters
     ----------
@@ -106,18 +109,18 @@ class FloorCells:
 
     @classmethod
     def below(cls, share: float, *, n: int, n_train: int) -> Self:
-        """Return cells whose floor lies below a predicted share.
+        """Return cells whose floor lies below a predicted proportion.
 
         Parameters
         ----------
         share : float
-            Share of the training records that count in the denominator.
+            Proportion of the training records that count in the denominator.
         n, n_train : int
             Numbers of holdout and training records.
 
         Returns
         -------
-        FloorCells
+        FloorGrid
             With one cell if the floor is 0.
         """
         # The deviation of arcsin(sqrt(share)) is 1/2 sqrt(1/n), whatever the share is.
@@ -137,35 +140,35 @@ class FloorCells:
         return len(self.edges) == 2
 
     def ends(self, cell: int | None) -> tuple[float, float]:
-        """Return the shares between which a cell lies.
+        """Return the proportions between which a cell lies.
 
         Parameters
         ----------
         cell : int or None
-            Number of the cell.
+            Number of the cell; None: that of the central cell.
 
         Returns
         -------
         low, high : float
-            Shares in [0, 1].
+            Proportions in [0, 1].
         """
         index = len(self.edges) - 2 + (cell or 0)
         return math.sin(self.edges[index]) ** 2, math.sin(self.edges[index + 1]) ** 2
 
-    def cell_of(self, value: float) -> int:
-        """Return the cell of a share.
+    def cell_of(self, noisy_share: float) -> int:
+        """Return the cell of a noisy proportion.
 
         Parameters
         ----------
-        value : float
-            Noisy share; values beyond [0, 1] belong to the end cells.
+        noisy_share : float
+            Proportion that the mechanism released. Values beyond [0, 1] belong to the end cells.
 
         Returns
         -------
         int
             At most 0.
         """
-        angle = math.asin(math.sqrt(min(1.0, max(0.0, value))))
+        angle = math.asin(math.sqrt(min(1.0, max(0.0, noisy_share))))
         return bisect.bisect_right(self.edges[1:-1], angle) - (len(self.edges) - 2)
 
     def code_length(self, cell: int | None, surprise: float) -> float:
@@ -181,32 +184,34 @@ class FloorCells:
         Returns
         -------
         float
-            Lengths of all releases satisfy Kraft's inequality.
+            Length, at least 0. The lengths of all cells satisfy Kraft's inequality.
         """
         if self.is_trivial:
             return 0.0
         if cell is None:
             return -math.log1p(-surprise)
         if cell == 0:
-            return -math.log(_CROSSING * surprise)
+            return -math.log(_FALSE_SURPRISE_FRACTION * surprise)
         distance = -cell
         by_distance = 1.0 / (distance * (distance + 1))
         n_below = len(self.edges) - 2
-        return -math.log(0.5 * (1.0 - _CROSSING) * surprise * (by_distance + 1.0 / n_below))
+        return -math.log(
+            0.5 * (1.0 - _FALSE_SURPRISE_FRACTION) * surprise * (by_distance + 1.0 / n_below)
+        )
 
 
 @dataclass(frozen=True)
 class RatioLimits:
-    """Clopper-Pearson limits of a score at a floor under the number of records that count.
+    """Clopper-Pearson limits of a score, given a lower bound of the number of records that count.
 
     Parameters
     ----------
     ratio_kind : {"share", "f1"}
-        Whether the score is the share of hits, or F1 of it.
+        Whether the score is the proportion of hits (precision, Jaccard), or F1.
     floor : int
-        Fewest records that count. Nothing is claimed at 0.
+        Lower bound of the number of records that count. With 0, the limits are 0 and 1.
     expected : float
-        Expected number of records that count: prices releases, and is no bound.
+        Expected number of records that count. It only determines code lengths.
     """
 
     ratio_kind: RatioKind
@@ -219,7 +224,7 @@ class RatioLimits:
         Parameters
         ----------
         score : ndarray of shape (m,)
-            Least holdout scores, in [0, 1].
+            Lower ends of the released holdout scores, in [0, 1].
         log_failure : ndarray of shape (m,)
             Log of the failure probability of one side.
 
@@ -231,11 +236,12 @@ class RatioLimits:
         share = share_of_score(score, self.ratio_kind)
         if self.floor < 1:
             return np.zeros(share.shape)
-        hits, misses = share * self.floor, (1.0 - share) * self.floor
+        hits = share * self.floor
+        misses = (1.0 - share) * self.floor
         with np.errstate(all="ignore"):
-            lower = betaincinv(hits, misses + 1.0, np.exp(log_failure))
-        lower = np.where((share <= 0.0) | ~np.isfinite(lower), 0.0, lower)
-        return np.minimum(score_of_share(lower, self.ratio_kind), score)
+            lower_share = betaincinv(hits, misses + 1.0, np.exp(log_failure))
+        lower_share = np.where((share <= 0.0) | ~np.isfinite(lower_share), 0.0, lower_share)
+        return np.minimum(score_of_share(lower_share, self.ratio_kind), score)
 
     def upper_limit(self, score: Array, log_failure: Array) -> Array:
         """Return upper limits.
@@ -243,7 +249,7 @@ class RatioLimits:
         Parameters
         ----------
         score : ndarray of shape (m,)
-            Largest holdout scores, in [0, 1].
+            Upper ends of the released holdout scores, in [0, 1].
         log_failure : ndarray of shape (m,)
             As for :meth:`lower_limit`.
 
@@ -255,11 +261,14 @@ class RatioLimits:
         share = share_of_score(score, self.ratio_kind)
         if self.floor < 1:
             return np.ones(share.shape)
-        hits, misses = share * self.floor, (1.0 - share) * self.floor
+        hits = share * self.floor
+        misses = (1.0 - share) * self.floor
         with np.errstate(all="ignore"):
-            above = betaincinv(misses, hits + 1.0, np.exp(log_failure))
-        above = np.where((share >= 1.0) | ~np.isfinite(above), 0.0, above)
-        return np.maximum(score_of_share(1.0 - above, self.ratio_kind), score)
+            upper_miss_share = betaincinv(misses, hits + 1.0, np.exp(log_failure))
+        upper_miss_share = np.where(
+            (share >= 1.0) | ~np.isfinite(upper_miss_share), 0.0, upper_miss_share
+        )
+        return np.maximum(score_of_share(1.0 - upper_miss_share, self.ratio_kind), score)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         """Return the predicted standard deviation of the holdout score.
@@ -272,31 +281,32 @@ class RatioLimits:
         Returns
         -------
         ndarray
-            Standard deviations: a public guess that prices releases, no bound.
+            Standard deviations. They are a public guess, not a bound: they only determine code
+            lengths (theory G7).
         """
-        size = max(self.expected, 1.0)
-        share = (share_of_score(prediction, self.ratio_kind) * size + 1.0) / (size + 2.0)
+        n_counted = max(self.expected, 1.0)
+        share = (share_of_score(prediction, self.ratio_kind) * n_counted + 1.0) / (n_counted + 2.0)
         slope = 1.0 if self.ratio_kind == "share" else 2.0 / (1.0 + share) ** 2
-        return np.asarray(slope * np.sqrt(share * (1.0 - share) / size))
+        return np.asarray(slope * np.sqrt(share * (1.0 - share) / n_counted))
 
 
-def expected_floor(counts: tuple[int, int], n: int) -> tuple[FloorCells, float]:
-    """Return the cells of a floor, and the expected number of holdout records that count.
+def expected_floor(counts: tuple[int, int], n: int) -> tuple[FloorGrid, float]:
+    """Return the cells of a floor, and the expected number of holdout records that count in it.
 
     Parameters
     ----------
     counts : tuple of int
-        Training records that do not count, and that do.
+        Number of training records that do not count in the denominator, and of those that do.
     n : int
         Number of holdout records.
 
     Returns
     -------
-    cells : FloorCells
+    grid : FloorGrid
         Cells of the floor.
     expected : float
-        Expected number of records.
+        Expected number of holdout records that count.
     """
     n_train = sum(counts)
     share = counts[1] / n_train
-    return FloorCells.below(share, n=n, n_train=n_train), share * n
+    return FloorGrid.below(share, n=n, n_train=n_train), share * n

@@ -1,9 +1,9 @@
-"""Scorers without a proven bound: they choose candidates with approximate intervals (theory G34).
+"""Scorers without a proven bound, which rank candidates with approximate intervals (theory G34).
 
-The holdout score of any scorer may be released: its cell is charged by its code length. The spread
-behind its interval comes from pooled out-of-fold predictions of the same candidate, which are
-public. A score that is undefined on the holdout counts as the lower end of the public range, where
-nothing is claimed.
+The holdout score of any scorer may be released, because its cell is charged by its code length. Its
+interval needs the spread of the score, which is estimated from pooled out-of-fold predictions of
+the same candidate. These are public. A score that is undefined on the holdout counts as the lower
+end of the public range, and the interval is then the whole range.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.intervals.approximate import (
-    SMALLEST_TESTED_LEVEL,
-    TESTED_LEVEL,
+    SMALLEST_TESTED_ALPHA,
+    TESTED_ALPHA,
     ApproximateLimits,
     ErrorDistribution,
     InfluenceSpread,
@@ -54,32 +54,35 @@ from sklearn_bdp.utils.hashing import object_digest
 from sklearn_bdp.utils.score_units import open_ends_from_unit
 from sklearn_bdp.utils.sklearn_compat import get_response_values
 
-#: Blocks of units that are left out where a metric has no closed influence function.
-_N_BLOCKS = 200
-#: Expected records of the rarest class below which there is no interval (theory G34).
+#: Largest number of blocks of units, for metrics without a closed influence function.
+_MAX_BLOCKS = 200
+#: Fewest expected holdout records of the rarest class for an interval, of other metrics and of
+#: average precision (theory G34).
 _MIN_EVENTS, _MIN_EVENTS_PRECISION = 12, 15
-#: Correct out-of-fold predictions that every class needs.
+#: Fewest correct out-of-fold predictions of each class for an interval.
 _MIN_CORRECT = 5
-#: A squared error counts at most this many times the given quantile of the training errors.
+#: The clip of squared errors is this factor times this quantile of those of the training set.
 _CLIP_FACTOR, _CLIP_QUANTILE = 1.5, 0.999
-#: The quantile for losses that targets near 0 make large.
+#: Quantile for the clip of losses that are large for targets near 0.
 _LOSS_CLIP_QUANTILE = 0.99
+#: Largest number of cells of a confusion matrix that is used.
 _MAX_CONFUSION_CELLS = 400
-#: Averages over records or over all labels together, to which a rare label adds little.
-_OVER_LABELS = ("samples", "micro")
-#: Part of a score of unknown range by which it may vary between candidates and the holdout.
+#: Averages over records or over all labels together, which a rare label changes little.
+_POOLED_AVERAGES = ("samples", "micro")
+#: Smallest margin around the scores of candidates in the public range of an unknown scorer, as a
+#: fraction of the scores.
 _MIN_MARGIN = 0.1
 
-#: Scores of two classes that are functions of a share of hits, by function of scikit-learn.
-_RATIOS: dict[str, type[RatioMetric]] = {
+#: Metrics of two classes that are functions of a proportion of hits, by scikit-learn's function.
+_RATIO_METRICS: dict[str, type[RatioMetric]] = {
     metric_class.score_function: metric_class
     for metric_class in METRICS.values()
     if issubclass(metric_class, RatioMetric) and metric_class.score_function
 }
 
-#: Why a metric has no interval: its influence values have no spread.
+#: Reason for no interval, as a clause for messages: influence values have no spread.
 _NO_VARIATION = "its out-of-fold score does not vary"
-#: Why a metric has no interval between training dates.
+#: Reason for no interval if records are dates, as a clause for messages.
 OF_DATES = (
     "its variation between training dates does not bound that of later dates, whose drift and "
     "dependence are free. The final report has an interval"
@@ -88,32 +91,32 @@ OF_DATES = (
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Predictions:
-    """Responses of a model to records with known targets, as a scorer reads them.
+    """Targets of records and a model's predictions, in the form that a scorer takes.
 
-    Those of holdout records are raw: they go to the mechanism and nowhere else.
+    Predictions of holdout records are raw: only the mechanism may read them.
     """
 
-    y: Array = dataclasses.field(repr=False)
-    response: Array = dataclasses.field(repr=False)
-    pos_label: Any = None
-    #: Whether a caller passed them. No check shows whether they are out of fold.
+    y: Array = dataclasses.field(repr=False)  # targets, shape (n,) or (n, n_outputs)
+    response: Array = dataclasses.field(repr=False)  # predictions of the model, records first
+    pos_label: Any = None  # positive class of one-dimensional scores and probabilities
+    #: Whether a caller passed the predictions. They may be of records that the model was fitted on.
     from_caller: bool = False
 
     @classmethod
-    def concatenate(cls, parts: list[Predictions]) -> Predictions:
+    def concatenate(cls, fold_predictions: list[Predictions]) -> Predictions:
         """Return the predictions of several folds, one after the other."""
-        y = np.concatenate([part.y for part in parts])
-        response = np.concatenate([part.response for part in parts])
-        return cls(y, response, parts[0].pos_label)
+        y = np.concatenate([fold.y for fold in fold_predictions])
+        response = np.concatenate([fold.response for fold in fold_predictions])
+        return cls(y, response, fold_predictions[0].pos_label)
 
 
 class SquareClips(NamedTuple):
-    """Largest squares of one output that count, from training records.
+    """Values at which squares of one output are clipped, from training records.
 
     Parameters
     ----------
     error, deviation : float
-        Largest squared error, and largest squared deviation of a target from the training mean.
+        Clip of the squared error, and of the squared deviation of a target from the training mean.
     target_mean : float
         Mean of the training targets.
     """
@@ -125,24 +128,26 @@ class SquareClips(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingReference:
-    """Score of one candidate and its spread, from out-of-fold predictions. All of it is public.
+    """Score of one candidate and its spread, from out-of-fold predictions; it is public.
 
     Parameters
     ----------
     score : float
-        Pooled out-of-fold score by the formula that is applied to the holdout; NaN if undefined.
+        Score of pooled out-of-fold predictions by the formula that is applied to the holdout; NaN
+        if it is undefined.
     clips : tuple of SquareClips
-        Of metrics of squared errors: the clips of each output. Empty without clips.
+        Clips of each output for metrics of squared errors; empty for others.
     loss_clips : tuple of float
-        Of losses that targets near 0 make large: the largest that counts, of each output.
+        Clip of each output for losses that are large for targets near 0; empty for others.
     family : str
-        Family of limits; ``"none"`` without an interval, ``"ratio"`` with exact limits.
+        Family of limits; ``"none"`` without an interval, ``"ratio"`` for exact limits.
     spread : InfluenceSpread, ErrorDistribution or None
-        Spread of the metric in units of [0, 1].
+        Spread of the score in units of [0, 1]; None without an interval and for exact limits.
     counts : tuple of int or None
-        Of exact limits: training records that do not count in the denominator, and that do.
+        For exact limits, the number of training records that do not count in the denominator and
+        of those that do. None for others.
     reason : str
-        Why there is no interval; empty if there is one.
+        Clause on why there is no interval; empty if there is one.
     """
 
     score: float = math.nan
@@ -156,14 +161,14 @@ class TrainingReference:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RatioCounts:
-    """Hits of a model, and the records among which they are counted: for a mechanism only.
+    """Numbers of hits and of records that count in the denominator: for a mechanism only.
 
     Parameters
     ----------
     ratio_kind : {"share", "f1"}
-        Whether the score is the share of hits, or F1 of it.
+        Whether the score is the proportion of hits, or F1 of it.
     n_hits, n_counted : int
-        Records that are positive and called so; records in the denominator.
+        Number of true positives, and of records that count in the denominator.
     """
 
     ratio_kind: RatioKind
@@ -174,7 +179,7 @@ class RatioCounts:
         return f"<raw counts of a {self.ratio_kind}>"
 
     def value(self, floor: int) -> float:
-        """Return the score, with a denominator of at least ``floor`` records.
+        """Return the score if the denominator is at least ``floor`` records.
 
         Parameters
         ----------
@@ -200,7 +205,7 @@ class RatioCounts:
         Returns
         -------
         float
-            One record moves the share by at most ``1 / floor``, and F1 by twice that.
+            One record changes the proportion by at most ``1 / floor``, and F1 by twice that.
         """
         slope = 1.0 if self.ratio_kind == "share" else 2.0
         return min(1.0, slope / max(floor, 1))
@@ -208,14 +213,16 @@ class RatioCounts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ApproximateMetric(BoundedMetric):
-    """A scikit-learn scorer that chooses candidates with an approximate interval.
+    """A scikit-learn scorer that ranks candidates with an approximate interval.
 
     Parameters
     ----------
     name : str
         Name of the scorer or of its function.
     scoring : object
-        Argument of the caller: a name or a scorer.
+        The caller's ``scoring`` argument: a name or a scorer.
+    scorer : callable
+        The scorer itself.
     lower, upper : float
         Public range in score units that is mapped to [0, 1].
     is_open : bool
@@ -228,7 +235,7 @@ class ApproximateMetric(BoundedMetric):
     scorer: Any = dataclasses.field(repr=False, compare=False)
     is_open: bool
     digest: str
-    #: Reference of the candidate that a forecast refers to.
+    #: Reference of the candidate for which a forecast is made; None without one.
     reference: TrainingReference | None = dataclasses.field(default=None, repr=False, compare=False)
 
     is_mean: ClassVar[bool] = False
@@ -238,30 +245,30 @@ class ApproximateMetric(BoundedMetric):
 
     @property
     def uses_predictions_only(self) -> bool:  # type: ignore[override] # it depends on the scorer
-        """Whether the scorer is a function of one response of the model."""
+        """Whether the scorer is a function of targets and predictions."""
         return hasattr(self.scorer, "_score_func")
 
     @property
-    def tested_level(self) -> float:
-        """Level of one side below which the limits were not simulated (theory G34)."""
-        return SMALLEST_TESTED_LEVEL if self.facts.is_tested_far else TESTED_LEVEL
+    def min_tested_alpha(self) -> float:
+        """Smallest one-sided failure probability at which limits were simulated (theory G34)."""
+        return SMALLEST_TESTED_ALPHA if self.facts.is_tested_far else TESTED_ALPHA
 
     def __repr__(self) -> str:
-        # Identity in a ledger, without the range, which depends on the candidates.
+        # Identifies the metric in a ledger. The range depends on the candidates and is not part.
         return f"ApproximateMetric({self.name!r}, {self.digest!r})"
 
     @property
     def function_name(self) -> str:
-        """Name of scikit-learn's score function, empty for a caller's own."""
+        """Name of scikit-learn's score function, empty for a caller's function."""
         return _sklearn_function_name(self.scorer)
 
     @property
     def facts(self) -> ScoreFunction:
-        """Facts about scikit-learn's score function, those of no function for a caller's own."""
+        """Facts about scikit-learn's score function; `UNKNOWN` for a caller's function."""
         return score_function(self.function_name)
 
     def predictions(self, estimator: Any, X: Any, y: ArrayLike) -> Predictions:
-        """Return the responses that the scorer reads; errors of the model propagate.
+        """Return the predictions that the scorer takes; errors of the model propagate.
 
         Parameters
         ----------
@@ -273,7 +280,7 @@ class ApproximateMetric(BoundedMetric):
         Returns
         -------
         Predictions
-            As the scorer reads them.
+            Targets and predictions.
         """
         pos_label = self.scorer._get_pos_label()
         response, pos_label = get_response_values(
@@ -287,9 +294,9 @@ class ApproximateMetric(BoundedMetric):
         Parameters
         ----------
         predictions : Predictions
-            Responses and targets.
+            Targets and predictions.
         **options : object
-            More arguments of the score function, such as ``sample_weight``.
+            Other arguments of the score function, such as ``sample_weight``.
 
         Returns
         -------
@@ -305,21 +312,22 @@ class ApproximateMetric(BoundedMetric):
         return float(self.scorer._sign * function(predictions.y, predictions.response, **arguments))
 
     def _score_of_table(self, predictions):
-        """Return the score from the confusion matrix, or None where scikit-learn has to decide.
+        """Return the score from the confusion matrix, or None to call scikit-learn's function.
 
-        That takes a few hundredths of the time of scikit-learn's functions, which check their
-        arguments. They decide where a class is never predicted or absent: a division by zero has
-        rules and warnings of its own.
+        The formulas are many times faster than scikit-learn's functions, which check their
+        arguments. They are not used if a class is absent or never predicted, because scikit-learn
+        has rules and warnings for divisions by zero.
         """
-        y, response = np.asarray(predictions.y), np.asarray(predictions.response)
+        y = np.asarray(predictions.y)
+        response = np.asarray(predictions.response)
         is_labels = y.ndim == response.ndim == 1 and y.dtype.kind == response.dtype.kind != "f"
         if self.facts.form is not ScoreForm.CONFUSION or not is_labels:
             return None
-        labels, code = np.unique(np.concatenate([y, response]), return_inverse=True)
+        labels, label_codes = np.unique(np.concatenate([y, response]), return_inverse=True)
         if not 4 <= labels.size**2 <= _MAX_CONFUSION_CELLS:
             return None
-        cell = code[: y.size] * labels.size + code[y.size :]
-        counts = np.bincount(cell, minlength=labels.size**2)
+        cell_of_record = label_codes[: y.size] * labels.size + label_codes[y.size :]
+        counts = np.bincount(cell_of_record, minlength=labels.size**2)
         table = counts.astype(float).reshape(1, labels.size, labels.size)
         if not (table.sum(axis=1).all() and table.sum(axis=2).all()):
             return None
@@ -330,18 +338,18 @@ class ApproximateMetric(BoundedMetric):
 
     @property
     def _ratio_kind(self):
-        """Kind of ratio of a score of two classes with exact limits, or None."""
-        arguments = self.scorer._kwargs if self.function_name in _RATIOS else {}
-        is_plain = (
+        """Kind of ratio for a metric of two classes with exact limits, None for other metrics."""
+        arguments = self.scorer._kwargs if self.function_name in _RATIO_METRICS else {}
+        is_supported = (
             set(arguments) <= {"average", "pos_label", "zero_division"}
             and arguments.get("average", "binary") == "binary"
             and arguments.get("zero_division", 0) in ("warn", 0)
         )
-        is_ratio = is_plain and self.function_name in _RATIOS
-        return _RATIOS[self.function_name].ratio_kind if is_ratio else None
+        is_ratio = is_supported and self.function_name in _RATIO_METRICS
+        return _RATIO_METRICS[self.function_name].ratio_kind if is_ratio else None
 
     def ratio_counts(self, predictions: Predictions) -> RatioCounts:
-        """Return the counts of which precision, Jaccard and F1 of two classes consist.
+        """Return the counts that determine precision, Jaccard or F1 of two classes.
 
         Parameters
         ----------
@@ -351,18 +359,21 @@ class ApproximateMetric(BoundedMetric):
         Returns
         -------
         RatioCounts
-            Raw counts.
+            Counts of these records.
         """
         pos_label = self.scorer._kwargs.get("pos_label", 1)
-        called = np.asarray(predictions.response == pos_label)
-        actual = np.asarray(predictions.y == pos_label)
-        hits, counted = _RATIOS[self.function_name].share_counts(actual, called)
-        n_hits = int(np.count_nonzero(hits))
-        return RatioCounts(self._ratio_kind, n_hits, int(np.count_nonzero(counted)))
+        is_predicted = np.asarray(predictions.response == pos_label)
+        is_actual = np.asarray(predictions.y == pos_label)
+        is_hit, is_counted = _RATIO_METRICS[self.function_name].share_counts(
+            is_actual, is_predicted
+        )
+        n_hits = int(np.count_nonzero(is_hit))
+        return RatioCounts(self._ratio_kind, n_hits, int(np.count_nonzero(is_counted)))
 
     def _exact_reference(self, predictions, reference):
-        """Return the reference of exact limits, or None if the metric has none."""
-        y, response = predictions.y, predictions.response
+        """Return the reference for exact limits, or None if the metric has none."""
+        y = predictions.y
+        response = predictions.response
         if self._ratio_kind is None or y.ndim != 1 or response.shape != y.shape:
             return None
         if np.unique(y).size != 2:
@@ -374,34 +385,38 @@ class ApproximateMetric(BoundedMetric):
     # -- statistic on the holdout -----------------------------------------------------------------
 
     def statistic(self, predictions: Predictions, reference: TrainingReference) -> float:
-        """Return the score by the formula that the interval is about, in score units.
+        """Return the score that the interval is about, in score units.
 
-        Squared errors, deviations from the training mean, and losses that targets near 0 make
-        large count at most the clips of the reference. Other metrics are those of scikit-learn.
+        Squared errors, deviations from the training mean, and losses that are large for targets
+        near 0 are clipped at the clips of the reference. Other metrics are those of scikit-learn.
         """
         if reference.loss_clips:
-            mean_loss = self._clipped_log_losses(predictions, reference).mean(axis=0)
-            root = self.function_name == "root_mean_squared_log_error"
-            return -float(np.mean(np.sqrt(mean_loss) if root else mean_loss))
-        if self.facts.averages_clipped_squares and reference.clips:
-            loss, scale = self._clipped_losses(predictions, reference)
-            mean_loss = loss.mean(axis=0)
+            losses = self._clipped_log_losses(predictions, reference)
+        elif self.facts.averages_clipped_squares and reference.clips:
+            losses, deviations = self._clipped_losses(predictions, reference)
             if self.facts.form is ScoreForm.SQUARED_SKILL:
-                return float(np.mean(1.0 - mean_loss / scale.mean(axis=0)))
-            root = self.function_name == "root_mean_squared_error"
-            return -float(np.mean(np.sqrt(mean_loss) if root else mean_loss))
-        return self.score_predictions(predictions)
+                return float(np.mean(1.0 - losses.mean(axis=0) / deviations.mean(axis=0)))
+        else:
+            return self.score_predictions(predictions)
+        mean_losses = losses.mean(axis=0)  # of each output
+        if self.function_name in ("root_mean_squared_error", "root_mean_squared_log_error"):
+            mean_losses = np.sqrt(mean_losses)
+        return -float(np.mean(mean_losses))
 
     def _clipped_log_losses(self, predictions, reference):
-        """Return losses of records, of shape (n_records, n_outputs), that count at most a clip."""
+        """Return clipped losses of records, of shape (n_records, n_outputs)."""
         losses = self._log_losses(predictions.y, predictions.response)
         if losses is None:
             raise ValueError("some targets or predictions have no loss")
         return np.minimum(losses, reference.loss_clips)
 
     def _log_losses(self, y, response):
-        """Return losses of records, of shape (n_records, n_outputs), or None without them."""
-        y, response = _columns(y), _columns(response)
+        """Return losses of records, of shape (n_records, n_outputs).
+
+        Return None if shapes differ, the scorer has arguments, or a record has no loss.
+        """
+        y = _columns(y)
+        response = _columns(response)
         if response.shape != y.shape or self.scorer._kwargs:
             return None
         name = self.function_name.removeprefix("root_")
@@ -412,12 +427,12 @@ class ApproximateMetric(BoundedMetric):
         return None if any(loss is None for loss in losses) else np.column_stack(losses)
 
     def _loss_clips(self, predictions):
-        """Return the clip of the losses of each output, none if they have no clip."""
+        """Return the clip of the losses of each output, an empty tuple if there is none."""
         losses = self._log_losses(predictions.y, predictions.response)
         if losses is None:
             return ()
         clips = np.quantile(losses, _LOSS_CLIP_QUANTILE, axis=0)
-        if predictions.from_caller:  # as of squared errors: those of a constant are large enough
+        if predictions.from_caller:  # losses of a constant prediction, as in `_clips`
             y = _columns(predictions.y)
             losses_of_mean = self._log_losses(y, np.broadcast_to(y.mean(axis=0), y.shape))
             clips = np.maximum(clips, np.quantile(losses_of_mean, _LOSS_CLIP_QUANTILE, axis=0))
@@ -441,18 +456,18 @@ class ApproximateMetric(BoundedMetric):
         Parameters
         ----------
         evaluation : Evaluation
-            Raw predictions of the holdout, as :meth:`evaluate` returns them.
+            Raw evaluation of holdout records, from :meth:`evaluate`.
         reference : TrainingReference
-            Of the same candidate.
+            Out-of-fold reference of the same candidate.
 
         Returns
         -------
         Evaluation
-            With a value in [0, 1]; 0 if the score is undefined.
+            Evaluation with a value in [0, 1]. The value is 0 if the score is undefined.
         """
         if reference.family == "ratio":
             predictions = evaluation.by_class
-            if predictions is None:  # a model that fails: no record counts
+            if predictions is None:  # the model failed, so that no record counts
                 counts = RatioCounts(self._ratio_kind, 0, 0)
             else:
                 counts = self.ratio_counts(predictions)
@@ -460,20 +475,21 @@ class ApproximateMetric(BoundedMetric):
                 evaluation, value=counts.value(0), by_class=counts, shape=self._shape(reference)
             )
         value = math.nan
-        if isinstance(evaluation.by_class, float):
+        if isinstance(evaluation.by_class, float):  # of a scorer that calls the model itself
             value = evaluation.by_class
         elif evaluation.by_class is not None:
             try:
                 with suppress_output():
                     value = self.statistic(evaluation.by_class, reference)
-            except Exception:  # an undefined score, whatever the function raises
+            except Exception:  # of the score function: the score is undefined
                 value = math.nan
-        unit = self.to_unit(value) if math.isfinite(value) else 0.0
+        unit_value = self.to_unit(value) if math.isfinite(value) else 0.0
         return dataclasses.replace(
-            evaluation, value=unit, by_class=None, shape=self._shape(reference)
+            evaluation, value=unit_value, by_class=None, shape=self._shape(reference)
         )
 
     def _shape(self, reference):
+        """Return the public facts that determine the limits, from the reference of a candidate."""
         if reference.family == "ratio":
             return ScoreShape(kind="ratio", family=self._ratio_kind, class_counts=reference.counts)
         spread = reference.spread
@@ -491,10 +507,10 @@ class ApproximateMetric(BoundedMetric):
         return self._shape(self.reference)
 
     def evaluate(self, estimator: Any, X: Any, y: ArrayLike) -> Evaluation:
-        """Return the raw predictions of holdout records; a failing model leaves none.
+        """Return an evaluation with the raw predictions of holdout records, for :meth:`finish`.
 
-        Whatever fails (a prediction of one record, an undefined score) has one outcome: the score
-        is undefined. Its value is computed by :meth:`finish`.
+        ``by_class`` has the predictions, the score of a scorer that calls the model itself, or None
+        if the model failed. All failures have the same effect: the score is undefined.
         """
         predictions: Any = None
         try:
@@ -536,9 +552,9 @@ class ApproximateMetric(BoundedMetric):
         return float(self.scorer(estimator, X, y))
 
     def record_scores(self, estimator, X, y):
-        raise NotImplementedError  # no metric of this kind is a mean over records
+        raise NotImplementedError  # approximate metrics are not means over records
 
-    def _evaluated(self, estimator, rows, y):
+    def _evaluated(self, estimator, record_values, y):
         raise NotImplementedError
 
     @property
@@ -552,28 +568,29 @@ class ApproximateMetric(BoundedMetric):
         return open_ends_from_unit(self.lower, self.upper, self.open_ends, lower, upper)
 
     def with_range(self, scores: ArrayLike) -> ApproximateMetric:
-        """Return the metric with the public range that suits the candidates of a search.
+        """Return the metric with a public range from the scores of a search's candidates.
 
         Parameters
         ----------
         scores : array-like
-            Cross-validated scores of the candidates, in score units; NaN where undefined. For a
-            caller's scorer also those of single folds.
+            Cross-validated scores of the candidates, in score units; NaN if undefined. For a
+            caller's scorer, they include scores of single folds.
 
         Returns
         -------
         ApproximateMetric
-            The same metric where its range is known.
+            The metric itself if its range is fixed or all scores are undefined.
         """
         scores = np.asarray(scores, dtype=float)
-        finite = scores[np.isfinite(scores)]
-        if not self.is_open or not finite.size:
+        finite_scores = scores[np.isfinite(scores)]
+        if not self.is_open or not finite_scores.size:
             return self
         if not self.function_name:
-            lower, upper = float(finite.min()), float(finite.max())
+            lower = float(finite_scores.min())
+            upper = float(finite_scores.max())
             margin = max(upper - lower, _MIN_MARGIN * max(abs(lower), abs(upper)), 1e-12)
             return dataclasses.replace(self, lower=lower - margin, upper=upper + margin)
-        best_loss = self.upper - float(finite.max())
+        best_loss = self.upper - float(finite_scores.max())
         if not best_loss > 0.0:
             return self
         return dataclasses.replace(self, lower=self.upper - WORST_LOSS * best_loss)
@@ -587,8 +604,7 @@ class ApproximateMetric(BoundedMetric):
         unit_codes: Array | None,
         n_holdout_units: int,
         n_holdout_records: int,
-        rule_out: str = "",
-        weights: Array | None = None,
+        no_interval_reason: str = "",
         are_alike: bool = False,
     ) -> TrainingReference:
         """Return the out-of-fold score of a candidate, and the spread of its score.
@@ -601,27 +617,24 @@ class ApproximateMetric(BoundedMetric):
             Sampling unit of each record; None if every record is one.
         n_holdout_units, n_holdout_records : int
             Sampling units and records of the holdout.
-        rule_out : str, default=""
-            Why there can be no interval; empty if nothing is known against one.
-        weights : ndarray of shape (n_records,), default=None
-            Weights with which the out-of-fold score predicts the holdout score, where the metric
-            takes weights. The spread is that of all records.
+        no_interval_reason : str, default=""
+            Clause on why there can be no interval; empty if the caller has no reason.
         are_alike : bool, default=False
             Whether holdout records are independent and identically distributed. Then precision,
-            Jaccard and F1 of two classes have exact limits, whatever the training records are.
+            Jaccard and F1 of two classes have exact limits for all kinds of training records.
 
         Returns
         -------
         TrainingReference
-            Without an interval if public facts rule one out.
+            The reference, without an interval if public facts exclude one.
         """
         reference = self.pooled(predictions)
         if not math.isfinite(reference.score):
             return dataclasses.replace(reference, reason="its out-of-fold score is undefined")
-        exact = self._exact_reference(predictions, reference) if are_alike else None
-        if exact is not None:
-            return exact
-        reason = rule_out or self._rule_out(predictions, reference, n_holdout_records)
+        exact_reference = self._exact_reference(predictions, reference) if are_alike else None
+        if exact_reference is not None:
+            return exact_reference
+        reason = no_interval_reason or self._rule_out(predictions, reference, n_holdout_records)
         if unit_codes is None:
             unit_codes = np.arange(len(predictions.y))
         n_units = int(np.unique(unit_codes).size)
@@ -634,24 +647,24 @@ class ApproximateMetric(BoundedMetric):
         return self._spread_reference(predictions, reference, unit_codes)
 
     def _spread_reference(self, predictions, reference, unit_codes):
-        """Return the reference with the spread of influence values, or why there is none."""
+        """Return the reference with the spread of influence values, or why it has no interval."""
         try:
             with suppress_output():
                 spread = self._influence_spread(predictions, reference, unit_codes)
-        except ValueError:  # a part of the folds has no score, for instance without a class
+        except ValueError:  # a score without a block is undefined, for instance without a class
             return dataclasses.replace(reference, reason=_NO_VARIATION)
         if spread.center <= 0.0:
-            worst = "its loss is several times that of the best candidate"
-            return dataclasses.replace(reference, reason=worst)
+            reason = "its loss is several times that of the best candidate"
+            return dataclasses.replace(reference, reason=reason)
         is_finite = np.isfinite(tuple(spread)[:4]).all()
         if not is_finite or not spread.deviation > 0.0 or not spread.center < 1.0:
             return dataclasses.replace(reference, reason=_NO_VARIATION)
         if not self.facts.is_classification:
             return dataclasses.replace(reference, family="loss", spread=spread, reason="")
-        # An effective size above the number of records would claim more than a proportion.
+        # The effective sample size must not exceed the number of records.
         records_per_unit = len(predictions.y) / np.unique(unit_codes).size
-        least = math.sqrt(spread.center * (1.0 - spread.center) / records_per_unit)
-        spread = spread._replace(deviation=max(spread.deviation, least))
+        min_deviation = math.sqrt(spread.center * (1.0 - spread.center) / records_per_unit)
+        spread = spread._replace(deviation=max(spread.deviation, min_deviation))
         return dataclasses.replace(reference, family="proportion", spread=spread, reason="")
 
     def pooled(self, predictions: Predictions) -> TrainingReference:
@@ -660,23 +673,23 @@ class ApproximateMetric(BoundedMetric):
         Parameters
         ----------
         predictions : Predictions
-            Of the training records.
+            Out-of-fold predictions of training records.
 
         Returns
         -------
         TrainingReference
-            Its score is NaN where the metric is undefined.
+            The score is NaN if the metric is undefined.
         """
         reference = self._clips(predictions)
         try:
             with suppress_output():
                 score = self.statistic(predictions, reference)
-        except Exception:  # an undefined score, whatever the function raises
+        except Exception:  # of the score function: the score is undefined
             score = math.nan
         return dataclasses.replace(reference, score=score)
 
     def _median_reference(self, predictions, reference, unit_codes):
-        """Return the reference of a median error: the distribution of out-of-fold errors."""
+        """Return the reference of a median error, with the distribution of out-of-fold errors."""
         errors = np.abs(np.asarray(predictions.y, dtype=float) - predictions.response)
         errors = errors / (self.upper - self.lower)
         if not 0.0 < float(np.median(errors)) < 1.0:
@@ -684,17 +697,8 @@ class ApproximateMetric(BoundedMetric):
         distribution = ErrorDistribution.of_errors(errors, unit_codes)
         return dataclasses.replace(reference, family="median", spread=distribution, reason="")
 
-    def _weighted_score(self, predictions, reference, weights):
-        """Return the statistic with weights, plain if it is clipped or takes none."""
-        if weights is not None and not (reference.clips or reference.loss_clips):
-            try:
-                return self.score_predictions(predictions, sample_weight=weights / weights.mean())
-            except (TypeError, ValueError):  # a metric without weights
-                pass
-        return self.statistic(predictions, reference)
-
     def _clips(self, predictions):
-        """Return the clips of errors or losses, from out-of-fold errors of this candidate."""
+        """Return a reference with only the clips of errors or losses, from out-of-fold errors."""
         if self.facts.has_unbounded_logs:
             return TrainingReference(loss_clips=self._loss_clips(predictions))
         average_of_outputs = self.scorer._kwargs.get("multioutput", "uniform_average")
@@ -712,22 +716,22 @@ class ApproximateMetric(BoundedMetric):
                 for squares in (error**2, (target - target_mean) ** 2)
             )
             if predictions.from_caller:
-                # Errors of records that the model was fitted on are too small: clipped at them, a
-                # score on the holdout would confirm the score on the training set.
+                # Errors of records that the model was fitted on are too small. If holdout errors
+                # were clipped at them, the holdout score would confirm the training score.
                 error_clip = max(error_clip, deviation_clip)
             clips.append(SquareClips(error_clip, deviation_clip, target_mean))
         has_clips = all(min(clip[:2]) > 0.0 for clip in clips)
         return TrainingReference(clips=tuple(clips) if has_clips else ())
 
     def _rule_out(self, predictions, reference, n_holdout):
-        """Return the public fact that rules out an interval, or nothing."""
+        """Return a clause on the public fact that excludes an interval, or an empty text."""
         facts = self.facts
         y = predictions.y
         if facts.form is ScoreForm.OTHER:
             return facts.no_interval
         if facts.is_classification and y.ndim == 1:
             return self._rule_out_rare_class(predictions, n_holdout)
-        if facts.is_classification and self.scorer._kwargs.get("average") not in _OVER_LABELS:
+        if facts.is_classification and self.scorer._kwargs.get("average") not in _POOLED_AVERAGES:
             return self._rule_out_rare_label(predictions, n_holdout)
         if facts.needs_one_output and y.ndim != 1:
             return "intervals need one output"
@@ -739,35 +743,35 @@ class ApproximateMetric(BoundedMetric):
         if self.function_name == "mean_tweedie_deviance" and power >= 2:
             return TARGETS_NEAR_ZERO
         if self.function_name == "mean_absolute_percentage_error":
-            size = np.abs(np.asarray(y, dtype=float))
-            if np.any(size.min(axis=0) < 0.01 * np.median(size, axis=0)):
+            absolute_targets = np.abs(np.asarray(y, dtype=float))
+            if np.any(absolute_targets.min(axis=0) < 0.01 * np.median(absolute_targets, axis=0)):
                 return "some targets are near 0"
         return ""
 
     def _rule_out_rare_class(self, predictions, n_holdout):
-        """Return that a class has too few events for an interval, or nothing."""
+        """Return a clause if a class has too few records for an interval, or an empty text."""
         y = predictions.y
         classes, counts = np.unique(y, return_counts=True)
-        events = counts.min() / counts.sum() * n_holdout
+        expected_events = counts.min() / counts.sum() * n_holdout
         is_precision = self.function_name == "average_precision_score"
-        least = _MIN_EVENTS_PRECISION if is_precision else _MIN_EVENTS
-        if events < least:
-            return f"the rarest class has fewer than {least} expected records in the holdout"
+        min_events = _MIN_EVENTS_PRECISION if is_precision else _MIN_EVENTS
+        if expected_events < min_events:
+            return f"the rarest class has fewer than {min_events} expected records in the holdout"
         if self.facts.form is ScoreForm.CONFUSION:
-            correct = [np.sum(predictions.response[y == label] == label) for label in classes]
-            if min(correct) < _MIN_CORRECT:
+            n_correct = [np.sum(predictions.response[y == label] == label) for label in classes]
+            if min(n_correct) < _MIN_CORRECT:
                 return f"a class has fewer than {_MIN_CORRECT} correct out-of-fold predictions"
         return ""
 
     def _rule_out_rare_label(self, predictions, n_holdout):
-        """Return that one of several labels has too few events for an interval, or nothing."""
+        """Return a clause if a label has too few records for an interval, or an empty text."""
         has_label = np.asarray(predictions.y != 0)
-        shares = has_label.mean(axis=0)
-        rarest_share = float(np.min(np.minimum(shares, 1.0 - shares)))
+        label_shares = has_label.mean(axis=0)
+        rarest_share = float(np.min(np.minimum(label_shares, 1.0 - label_shares)))
         is_precision = self.function_name == "average_precision_score"
-        least = _MIN_EVENTS_PRECISION if is_precision else _MIN_EVENTS
-        if rarest_share * n_holdout < least:
-            return f"a label has fewer than {least} expected records in the holdout"
+        min_events = _MIN_EVENTS_PRECISION if is_precision else _MIN_EVENTS
+        if rarest_share * n_holdout < min_events:
+            return f"a label has fewer than {min_events} expected records in the holdout"
         if self.facts.form is ScoreForm.CONFUSION:
             is_hit = has_label & np.asarray(predictions.response != 0)
             if np.min(is_hit.sum(axis=0)) < _MIN_CORRECT:
@@ -775,18 +779,18 @@ class ApproximateMetric(BoundedMetric):
         return ""
 
     def limits_of_labels(
-        self, y: Array, response: Array, level: float
+        self, y: Array, response: Array, alpha: float
     ) -> tuple[float, float] | None:
-        """Return limits of one look at independent records, for a metric of the confusion matrix.
+        """Return limits of a single score of independent records, from the confusion matrix.
 
-        The spread is that of these records with one pseudo record per class, so that there is one
-        if all predictions are correct.
+        The spread is that of these records and one pseudo record for each class, so that it is
+        positive if all predictions are correct.
 
         Parameters
         ----------
         y, response : ndarray of shape (n_records,)
             Targets, and labels predicted by a model that was fitted on other records.
-        level : float
+        alpha : float
             Failure probability of both limits together.
 
         Returns
@@ -805,42 +809,44 @@ class ApproximateMetric(BoundedMetric):
             return None
         limits = ApproximateLimits("proportion", len(y), spread)
         score = np.array([self.to_unit(reference.score)])
-        lower, upper = limits.limits(score, score, np.array([math.log(level / 2.0)]))
+        lower, upper = limits.limits(score, score, np.array([math.log(alpha / 2.0)]))
         return float(self.from_unit(lower[0])), float(self.from_unit(upper[0]))
 
     def record_values(self, predictions: Predictions, reference: TrainingReference) -> Array:
-        """Return the contribution of each record to the score.
+        """Return the contribution of each record to the score: the score plus its influence.
 
         Parameters
         ----------
         predictions : Predictions
             Pooled out-of-fold predictions of training records.
         reference : TrainingReference
-            Of these predictions.
+            Reference of these predictions.
 
         Returns
         -------
         ndarray of shape (n_records,)
-            In units of [0, 1]. Their mean is the score, and their variance divided by the number of
-            independent records that of the score: influence values, or for metrics that are left
-            out in blocks those of the blocks.
+            Contributions in units of [0, 1]. Their mean is the score. Their variance divided by the
+            number of independent records is the variance of the score. Without a closed form, all
+            records of a block have the influence of the block.
         """
         n_records = len(predictions.y)
         labels = self._confusion_labels(predictions)
         if self.facts.averages_clipped_squares:
             influence = self._squared_influence(predictions, reference)
         elif labels is not None:
-            _, _, cell, by_cell = self._confusion_influence(predictions, labels)
-            influence = by_cell[cell]
+            _, _, cell_of_record, influence_by_cell = self._confusion_influence(predictions, labels)
+            influence = influence_by_cell[cell_of_record]
         else:
             influence = self._record_influence(predictions, reference)
         if influence is None:
-            _, by_block, block, size = self._block_influence(predictions, np.arange(n_records))
-            influence = by_block[block] * math.sqrt(size)
+            _, influence_by_block, block_of_record, units_per_block = self._block_influence(
+                predictions, np.arange(n_records)
+            )
+            influence = influence_by_block[block_of_record] * math.sqrt(units_per_block)
         return self.to_unit(reference.score) + influence - influence.mean()
 
     def _influence_spread(self, predictions, reference, unit_codes):
-        """Return the spread of the influence of sampling units."""
+        """Return the spread of the influence values of sampling units or blocks."""
         if self.facts.averages_clipped_squares:
             influence = self._squared_influence(predictions, reference)
             center = (reference.score - self.lower) / (self.upper - self.lower)
@@ -852,8 +858,8 @@ class ApproximateMetric(BoundedMetric):
         if influence is not None:
             center = (reference.score - self.lower) / (self.upper - self.lower)
             return influence_spread(center, _sum_by_unit(influence, unit_codes))
-        center, influence, _, n_units = self._block_influence(predictions, unit_codes)
-        return influence_spread(center, influence, units_per_block=n_units)
+        center, influence, _, units_per_block = self._block_influence(predictions, unit_codes)
+        return influence_spread(center, influence, units_per_block=units_per_block)
 
     def _confusion_labels(self, predictions):
         """Return the labels of a metric of the confusion matrix, or None for other metrics."""
@@ -863,21 +869,23 @@ class ApproximateMetric(BoundedMetric):
         return labels if labels.size**2 <= _MAX_CONFUSION_CELLS else None
 
     def _squared_influence(self, predictions, reference):
-        """Return the influence of records on a function of mean squared errors."""
-        loss, scale = self._clipped_losses(predictions, reference)
-        mean_loss = loss.mean(axis=0)
+        """Return the influence of each record on a function of mean squared errors."""
+        squared_errors, squared_deviations = self._clipped_losses(predictions, reference)
+        mean_errors = squared_errors.mean(axis=0)
         if self.facts.form is ScoreForm.SQUARED_SKILL:
-            mean_scale = scale.mean(axis=0)
-            influence = (loss - mean_loss / mean_scale * scale) / mean_scale
+            mean_deviations = squared_deviations.mean(axis=0)
+            influence = (
+                squared_errors - mean_errors / mean_deviations * squared_deviations
+            ) / mean_deviations
         elif self.function_name == "root_mean_squared_error":
-            influence = (loss - mean_loss) / (2.0 * np.sqrt(mean_loss))
+            influence = (squared_errors - mean_errors) / (2.0 * np.sqrt(mean_errors))
         else:
-            influence = loss - mean_loss
-        # A smaller loss is a better score.
+            influence = squared_errors - mean_errors
+        # The score is minus the loss.
         return -influence.mean(axis=1) / (self.upper - self.lower)
 
     def _record_influence(self, predictions, reference):
-        """Return the influence of records on a function of means, or None for other metrics."""
+        """Return the influence of each record on a function of means, or None for other metrics."""
         if reference.loss_clips:
             losses = self._clipped_log_losses(predictions, reference)
             influence = losses - losses.mean(axis=0)
@@ -896,57 +904,85 @@ class ApproximateMetric(BoundedMetric):
         )
 
     def _confusion_influence(self, predictions, labels):
-        """Return the score, the table, the cell of each record, and the influence of each cell.
+        """Return the influence of a record in each cell of the confusion matrix.
 
-        The score and the table have one pseudo record per class.
+        Returns
+        -------
+        center : float
+            Score in [0, 1], with one pseudo record for each class.
+        table : ndarray of shape (n_labels**2,)
+            The flattened confusion matrix, with these pseudo records.
+        cell_of_record : ndarray of int, shape (n_records,)
+            Cell of each record, a position in ``table``.
+        influence : ndarray of shape (n_labels**2,)
+            Influence of a record in each cell, in units of [0, 1].
         """
         n_labels = labels.size
-        true = np.searchsorted(labels, predictions.y)
-        called = np.searchsorted(labels, predictions.response)
-        cell = true * n_labels + called
-        counts = np.bincount(cell, minlength=n_labels**2)
+        actual_codes = np.searchsorted(labels, predictions.y)
+        predicted_codes = np.searchsorted(labels, predictions.response)
+        cell_of_record = actual_codes * n_labels + predicted_codes
+        counts = np.bincount(cell_of_record, minlength=n_labels**2)
         table = counts + 1.0 / n_labels
-        # The table, then the same with a little more weight in each cell in turn.
+        # The first table, then one for each cell with a little more weight in that cell.
         step = 1e-3 / n_labels
         tables = np.vstack([table, table + step * np.eye(table.size)])
         scores = confusion_scores(
             tables.reshape(-1, n_labels, n_labels), self.function_name, self.scorer._kwargs, labels
         )
         if scores is None:
-            cells = Predictions(np.repeat(labels, n_labels), np.tile(labels, n_labels))
+            cell_labels = Predictions(np.repeat(labels, n_labels), np.tile(labels, n_labels))
             scores = np.array(
-                [self.score_predictions(cells, sample_weight=weights) for weights in tables]
+                [self.score_predictions(cell_labels, sample_weight=weights) for weights in tables]
             )
         else:
             scores = self.scorer._sign * scores
         center = float(scores[0])
         influence = (scores[1:] - center) / step
         influence *= table.sum() / (self.upper - self.lower)
-        return self.to_unit(center), table, cell, influence
+        return self.to_unit(center), table, cell_of_record, influence
 
     def _confusion_spread(self, predictions, labels, unit_codes):
-        """Return the spread of a function of the confusion matrix."""
-        center, table, cell, influence = self._confusion_influence(predictions, labels)
+        """Return the spread of a metric of the confusion matrix.
+
+        Pseudo records count as units with the influence of their cell.
+        """
+        center, table, cell_of_record, influence_by_cell = self._confusion_influence(
+            predictions, labels
+        )
         n_units = np.unique(unit_codes).size
-        if n_units == cell.size:
-            return influence_spread(center, influence, weights=table, n_units=n_units)
-        by_unit = _sum_by_unit(influence[cell], unit_codes)
+        if n_units == cell_of_record.size:
+            return influence_spread(
+                center, influence_by_cell, multiplicities=table, n_units=n_units
+            )
+        influence_by_unit = _sum_by_unit(influence_by_cell[cell_of_record], unit_codes)
         return influence_spread(
             center,
-            np.concatenate([by_unit, influence]),
-            weights=np.concatenate([np.ones(by_unit.size), np.full(table.size, 1.0 / labels.size)]),
+            np.concatenate([influence_by_unit, influence_by_cell]),
+            multiplicities=np.concatenate(
+                [np.ones(influence_by_unit.size), np.full(table.size, 1.0 / labels.size)]
+            ),
             n_units=n_units,
         )
 
     def _block_influence(self, predictions, unit_codes):
-        """Return the score in [0, 1] and the influence of blocks of units.
+        """Return the influence of blocks of units, by computing the score without each block.
 
-        Also return the block of each record and the number of units in a block. There are at most
-        200 blocks, or as many as records if a closed form leaves each of them out.
+        There are at most 200 blocks, or one for each record if there is a closed form.
+
+        Returns
+        -------
+        center : float
+            Score in [0, 1].
+        influence : ndarray of shape (n_blocks,)
+            Influence of each block, in units of [0, 1].
+        block_of_record : ndarray of int, shape (n_records,)
+            Block of each record.
+        units_per_block : float
+            Mean number of units in a block.
         """
         unique_units, unit_of_record = np.unique(unit_codes, return_inverse=True)
         n_units = unique_units.size
-        n_blocks = min(_N_BLOCKS, n_units)
+        n_blocks = min(_MAX_BLOCKS, n_units)
         if n_units == unit_of_record.size and self._positive_label(predictions) is not None:
             n_blocks = n_units
         order = np.random.default_rng(0).permutation(n_units)
@@ -957,46 +993,48 @@ class ApproximateMetric(BoundedMetric):
         return center, influence, block_of_record, n_units / n_blocks
 
     def _positive_label(self, predictions):
-        """Return the positive label of a binary average precision, or None for other metrics."""
-        is_plain = not self.scorer._kwargs and predictions.y.ndim == predictions.response.ndim == 1
-        if self.function_name != "average_precision_score" or not is_plain:
+        """Return the positive label for average precision of two classes, None for others."""
+        is_binary_form = (
+            not self.scorer._kwargs and predictions.y.ndim == predictions.response.ndim == 1
+        )
+        if self.function_name != "average_precision_score" or not is_binary_form:
             return None
         labels = np.unique(predictions.y)
         if labels.size != 2:
             return None
         return labels[1] if predictions.pos_label is None else predictions.pos_label
 
-    def _scores_without_blocks(self, predictions, block, n_blocks):
-        """Return the score of all predictions, and the scores without each block."""
-        positive = self._positive_label(predictions)
-        if positive is not None:
+    def _scores_without_blocks(self, predictions, block_of_record, n_blocks):
+        """Return the score of all predictions, and an array of the scores without each block."""
+        positive_label = self._positive_label(predictions)
+        if positive_label is not None:
             return average_precision_by_unit(
-                predictions.y == positive,
+                predictions.y == positive_label,
                 predictions.response,
-                np.ones(block.size),
-                block,
+                np.ones(block_of_record.size),
+                block_of_record,
                 n_blocks,
             )
-        values = np.empty(n_blocks)
-        for index in range(n_blocks):
-            kept = block != index
-            part = Predictions(
-                predictions.y[kept], predictions.response[kept], predictions.pos_label
+        scores_without_block = np.empty(n_blocks)
+        for block in range(n_blocks):
+            is_kept = block_of_record != block
+            kept_predictions = Predictions(
+                predictions.y[is_kept], predictions.response[is_kept], predictions.pos_label
             )
-            values[index] = self.score_predictions(part)
-        return self.score_predictions(predictions), values
+            scores_without_block[block] = self.score_predictions(kept_predictions)
+        return self.score_predictions(predictions), scores_without_block
 
 
 def _columns(values):
-    """Return numbers of one output or several as a column for each output."""
+    """Return numbers as floats of shape (n_records, n_outputs)."""
     values = np.asarray(values, dtype=float)
     return values.reshape(len(values), -1)
 
 
 def _sum_by_unit(influence, unit_codes):
-    """Return the influence of each unit, as for a mean over units."""
-    _, unit = np.unique(unit_codes, return_inverse=True)
-    sums = np.bincount(unit, weights=influence)
+    """Return the influence of each unit, scaled so that its mean over units is that of records."""
+    _, unit_index = np.unique(unit_codes, return_inverse=True)
+    sums = np.bincount(unit_index, weights=influence)
     return sums * sums.size / influence.size
 
 
@@ -1006,15 +1044,15 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
     Parameters
     ----------
     scoring : str or callable
-        A name that scikit-learn knows, a scorer made by ``make_scorer``, or a function
+        A name of a scorer of scikit-learn, a scorer made by ``make_scorer``, or a function
         ``(estimator, X, y)`` that returns one number.
     y : array-like
-        *Training* targets: they are public, and give the range of losses.
+        *Training* targets: they are public, and determine the range of losses.
 
     Returns
     -------
     ApproximateMetric
-        The metric, without an interval where theory G34 rules one out.
+        The metric. Whether it has an interval depends on the candidate's reference.
 
     Raises
     ------
@@ -1030,26 +1068,26 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
             f"{type(scoring).__name__}."
         )
     function = getattr(scorer, "_score_func", None)
-    callable_name = getattr(scorer, "__name__", "")
-    if getattr(sklearn.metrics, callable_name, None) is scorer:
+    function_name = getattr(scorer, "__name__", "")
+    if getattr(sklearn.metrics, function_name, None) is scorer:
         raise TypeError(
-            f"scoring={callable_name} is a function of targets and predictions. Set the name of "
-            f"the metric, or scoring=make_scorer({callable_name}). The holdout was not queried."
+            f"scoring={function_name} is a function of targets and predictions. Set the name of "
+            f"the metric, or scoring=make_scorer({function_name}). The holdout was not queried."
         )
     check_counted_class(scoring, y)
     name = scoring if isinstance(scoring, str) else getattr(function or scorer, "__name__", "")
-    parts = scorer if function is None else (function, scorer._sign, scorer._kwargs)
-    digest = object_digest(parts)
-    lower, upper, is_open = 0.0, 1.0, True
+    digested_parts = scorer if function is None else (function, scorer._sign, scorer._kwargs)
+    digest = object_digest(digested_parts)
+    public_range = PublicRange(0.0, 1.0, is_open=True)  # of an unknown function
     if _sklearn_function_name(scorer):
-        lower, upper, is_open = _public_range(scorer, as_labels(y))
+        public_range = _public_range(scorer, as_labels(y))
     return ApproximateMetric(
         name=name or type(scorer).__name__,
         scoring=scoring,
         scorer=scorer,
-        lower=lower,
-        upper=upper,
-        is_open=is_open,
+        lower=public_range.lower,
+        upper=public_range.upper,
+        is_open=public_range.is_open,
         digest=digest or "no digest",
     )
 
@@ -1062,21 +1100,31 @@ def _sklearn_function_name(scorer):
 
 
 def _public_range(scorer, y):
-    """Return the range that is mapped to [0, 1]."""
+    """Return the range of scores that is mapped to [0, 1], for a scorer of scikit-learn.
+
+    ``y`` are training targets, which determine the range of losses.
+    """
     facts = score_function(_sklearn_function_name(scorer))
     if facts.public_range is not None:
         return facts.public_range
     if scorer._sign == 1 and facts.is_bounded:
         return PublicRange(0.0, 1.0, is_open=False)
-    loss = _loss_of_constant(scorer, y)
-    worst = WORST_LOSS * loss if math.isfinite(loss) and loss > 0.0 else WORST_LOSS
+    constant_loss = _loss_of_constant(scorer, y)
+    worst_loss = (
+        WORST_LOSS * constant_loss
+        if math.isfinite(constant_loss) and constant_loss > 0.0
+        else WORST_LOSS
+    )
     if scorer._sign == -1:
-        return PublicRange(-worst, 0.0, is_open=True)
-    return PublicRange(0.0, worst, is_open=True)
+        return PublicRange(-worst_loss, 0.0, is_open=True)
+    return PublicRange(0.0, worst_loss, is_open=True)
 
 
 def _loss_of_constant(scorer, y):
-    """Return the loss of a constant prediction, the median or the mean, and 1 if it has none."""
+    """Return the loss of a constant prediction: of the median target, or else of the mean.
+
+    Return 1 for class labels, and if both losses are undefined.
+    """
     if not (type_of_target(y).startswith("continuous") or y.dtype.kind in "iuf"):
         return 1.0
     for constant in (np.median(y, axis=0), np.mean(y, axis=0)):

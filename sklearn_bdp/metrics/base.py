@@ -1,4 +1,4 @@
-"""Metrics: their facts, their registry, and evaluations that cannot fail."""
+"""Base classes and registry of metrics, and the evaluation of models on holdout records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sklearn_bdp.metrics import proofs
 
 MetricClass = TypeVar("MetricClass", bound="type[Metric]")
 
-#: The one registry: the class of each metric by its names.
+#: The registry: class of each metric by its names.
 METRICS: dict[str, type[Metric]] = {}
 
 
@@ -54,9 +54,9 @@ def register_metric(*names: str) -> Callable[[MetricClass], MetricClass]:
     def register(metric_class):
         for name in names:
             registered = METRICS.get(name, metric_class)
-            # A module that is imported again defines the same class anew.
-            definitions = {(c.__module__, c.__qualname__) for c in (registered, metric_class)}
-            if len(definitions) > 1:
+            # If a module is imported again, it defines the same class a second time.
+            qualified_names = {(c.__module__, c.__qualname__) for c in (registered, metric_class)}
+            if len(qualified_names) > 1:
                 raise ValueError(
                     f"names of metrics must be new, got {name!r}, which is registered for "
                     f"{registered.__module__}.{registered.__qualname__}."
@@ -68,7 +68,7 @@ def register_metric(*names: str) -> Callable[[MetricClass], MetricClass]:
 
 
 _lock = threading.Lock()
-#: Blocks of :func:`suppress_output` that were entered and not left, of all threads.
+#: Tokens of all threads' :func:`suppress_output` blocks that were entered and not left.
 _active_blocks: list[object] = []
 #: Restores filters, streams and logging; None if no block is active.
 _saved_state: contextlib.ExitStack | None = None
@@ -76,10 +76,11 @@ _saved_state: contextlib.ExitStack | None = None
 
 @dataclasses.dataclass(frozen=True)
 class ScoreShape:
-    """Public facts about how a score varies, from the metric and the training set.
+    """Public facts that determine the limits of a score, from the metric and the training set.
 
-    Its fields are the arguments of :func:`sklearn_bdp.intervals.score_tail`, described there. A
-    holdout fills in ``class_floors``, once its mechanism was asked for the shares of the classes.
+    The fields are the keyword arguments of
+    :func:`sklearn_bdp.intervals.concentration.score_tail`, where they are documented. The holdout
+    sets ``class_floors`` after its mechanism released the class proportions.
     """
 
     kind: str = "mean"
@@ -103,18 +104,19 @@ class ScoreShape:
 class Evaluation:
     """The score of one fitted model on one set of records.
 
-    A holdout's evaluation is raw: it may go to the mechanism and nowhere else.
+    The evaluation of holdout records is raw: only the mechanism may read it.
     """
 
-    per_record: np.ndarray | None  # in [0, 1], greater is better; None: no mean over records
-    value: float  # the score in [0, 1]
-    sensitivity: float  # how far one record can move the value, as far as that is public
-    shape: ScoreShape = ScoreShape()  # public facts about how the score varies
-    #: Raw parts of a score by class, combined once the shares of the classes are known.
+    per_record: np.ndarray | None  # scores in [0, 1]; None if the score is not a mean over records
+    value: float  # the score in [0, 1], greater is better
+    sensitivity: float  # largest change of the value if one record is replaced; 1 if it is unknown
+    shape: ScoreShape = ScoreShape()  # public facts that determine the limits
+    #: For a score by class, the `ClassScores` of the records. The mechanism combines them into a
+    #: score after it released the class proportions.
     by_class: Any = None
     failing: Any = None  # positions of records that the model failed on: as raw as their scores
-    #: Targets minus predictions, NaN where the model failed: a clip from the training set may
-    #: follow. None if scores are not of errors without a declared range.
+    #: Targets minus predictions, NaN if the model failed. They are kept to clip them again at a
+    #: limit from the training set. None except for metrics of errors without a declared range.
     errors: Any = None
 
     def __repr__(self) -> str:
@@ -124,10 +126,10 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One metric: its range, its response, and the kinds of intervals that its scores have.
+    """A metric: its range, the predictions that it takes, and the intervals of its scores.
 
-    Greater is better. A subclass states each fact once; searches, final reports and plans read it
-    from there.
+    Greater is better. Subclasses declare these facts as class attributes. Searches, final reports
+    and plans read them.
 
     Parameters
     ----------
@@ -136,7 +138,7 @@ class Metric:
     lower, upper : float
         Range in score units.
     note : str, default=""
-        A choice that was made on the caller's behalf, in a sentence; empty without one.
+        A sentence about an option that has its default value, such as a clip; empty without one.
     """
 
     name: str
@@ -152,19 +154,19 @@ class Metric:
     options: ClassVar[tuple[str, ...]] = ()
     #: Arguments of scikit-learn's score function that make no difference.
     ignored_arguments: ClassVar[tuple[str, ...]] = ()
-    #: Option that a number at the end of a name gives, as in ``top_k_accuracy_3``.
+    #: Option that is set by a number at the end of a name, as in ``top_k_accuracy_3``.
     number_option: ClassVar[str] = ""
-    #: Its type: positive integers, or numbers between 0 and 1.
+    #: Type of that number: int for positive integers, float for numbers between 0 and 1.
     number_type: ClassVar[type[int] | type[float]] = float
-    #: Whether the name means nothing without a number.
+    #: Whether a name without a number is not a metric.
     needs_number: ClassVar[bool] = False
     #: Options that give the metric some valid range before there are training targets.
     placeholder_options: ClassVar[Mapping[str, Any]] = {}
-    #: Kinds of targets that the metric takes, in scikit-learn's words; empty if any.
+    #: Values of `sklearn.utils.multiclass.type_of_target` that the metric takes; empty: all.
     target_types: ClassVar[tuple[str, ...]] = ()
     #: Whether predicted labels are compared with targets.
     reads_labels: ClassVar[bool] = False
-    #: Whether a proven bound of answers lets the metric choose candidates everywhere.
+    #: Whether the metric has a proven bound, so that every search can rank candidates by it.
     can_rank: ClassVar[bool] = False
     #: Whether the score is a mean over records.
     is_mean: ClassVar[bool] = False
@@ -179,7 +181,7 @@ class Metric:
     #: Whether the predictions of two models bound the difference of their scores (theory G31). A
     #: class states it for itself: a subclass may score equal predictions differently.
     bounds_differences: ClassVar[bool] = False
-    #: Leave-one-unit-out values, and the tested range of approximate intervals.
+    #: The score computed without each sampling unit, for approximate intervals.
     unit_statistic: ClassVar[Statistic] = GENERIC
 
     @classmethod
@@ -219,25 +221,25 @@ class Metric:
         Parameters
         ----------
         name : str
-            As rows name it.
+            Name of the metric in rows.
         options : mapping
-            The number of a name such as ``top_k_accuracy_3``.
+            Option that the number of a name such as ``top_k_accuracy_3`` sets; empty without one.
 
         Returns
         -------
         Metric
-            Without a proof that rests on a range.
+            The metric with all proofs that need no range.
         """
         return cls.build(name, classes=None, y=None, options=options)
 
     @property
     def display_name(self) -> str:
-        """The measured quantity in words: the name, and the limit of a metric that clips."""
+        """Name for texts: for a metric that clips, with its limit."""
         return self.name
 
     @property
     def caveat(self) -> str:
-        """How the score differs from the metric of that name; empty if it does not."""
+        """Clause on how the score differs from scikit-learn's; empty if it does not."""
         return ""
 
     @property
@@ -247,30 +249,35 @@ class Metric:
 
     @property
     def has_bounded_differences(self) -> bool:
-        """Whether this very class states :attr:`bounds_differences`."""
+        """Whether the class itself, not a base class, declares :attr:`bounds_differences`."""
         return bool(vars(type(self)).get("bounds_differences", False))
 
     @staticmethod
     def count_limits(
-        numerator: float, denominator: float, level: float, *, alike: bool
+        numerator: float, denominator: float, alpha: float, *, identically_distributed: bool
     ) -> tuple[float, float]:
-        """Return limits of a share of independent records (theory G8).
+        """Return limits of a proportion of independent records (theory G8).
 
         Parameters
         ----------
         numerator, denominator : float
-            Sums over records: of hits, and of the records that count.
-        level : float
+            Number of hits, and number of records that count.
+        alpha : float
             Failure probability of both limits together.
-        alike : bool
-            Whether the records are identically distributed.
+        identically_distributed : bool
+            Whether all records have the same probability of a hit.
 
         Returns
         -------
         lower, upper : float
             In [0, 1].
         """
-        return clopper_pearson_interval(round(numerator), round(denominator), level, alike=alike)
+        return clopper_pearson_interval(
+            round(numerator),
+            round(denominator),
+            alpha,
+            identically_distributed=identically_distributed,
+        )
 
     def proof(
         self,
@@ -280,7 +287,7 @@ class Metric:
         in_subgroup: bool = False,
         is_private: bool = False,
     ) -> str:
-        """Return the method that proves a row of a final report.
+        """Return the name of the method that proves a row of a final report.
 
         Parameters
         ----------
@@ -291,12 +298,13 @@ class Metric:
         in_subgroup : bool, default=False
             Whether the row is about a subgroup.
         is_private : bool, default=False
-            Whether the holdout has a level of privacy, so that counts are not read.
+            Whether the report has a level of differential privacy, so that exact counts are not
+            available.
 
         Returns
         -------
         str
-            Empty without a proof.
+            A method of :mod:`sklearn_bdp.metrics.proofs`; empty without a proof.
         """
         return ""
 
@@ -305,9 +313,9 @@ class Metric:
 class BoundedMetric(Metric, abc.ABC):
     """A score with a known range and a proved sensitivity.
 
-    Made by `get_metric`. Greater is better, in score units (those of scikit-learn's scorer of the
-    same name) and in the units of the mechanism, [0, 1]; the map between them is linear and
-    increasing.
+    Use `get_metric` to make one. Greater is better. Scores have two units: score units, those of
+    scikit-learn's scorer of the same name, and the units [0, 1] of the mechanism. The map between
+    them is linear and increasing.
 
     Parameters
     ----------
@@ -316,14 +324,14 @@ class BoundedMetric(Metric, abc.ABC):
     lower, upper : float
         Range in score units.
     note : str, default=""
-        A choice that was made on the caller's behalf, in a sentence; empty without one.
+        A sentence about an option that has its default value, such as a clip; empty without one.
     """
 
     can_rank: ClassVar[bool] = True
-    #: Methods of a model whose response is scored, the preferred one first; none if a function of
-    #: the caller asks the model itself.
+    #: Prediction methods of a model in order of preference. Empty if a function of the caller
+    #: calls the model itself.
     methods: ClassVar[tuple[str, ...]] = ("predict",)
-    #: Whether predictions are all that the score asks a model for, whatever object gives them.
+    #: Whether the score depends on the model by its predictions alone.
     uses_predictions_only: ClassVar[bool] = False
     #: Methods that prove a difference of two models if the range is unknown, by dependence.
     difference_proofs_without_range: ClassVar[Mapping[str, str]] = {}
@@ -351,27 +359,28 @@ class BoundedMetric(Metric, abc.ABC):
         Returns
         -------
         Clipping or None
-            Numbers of records and both scores; None for metrics that clip nothing.
+            Numbers of records, and sums of scores with and without clipping. None for metrics
+            that do not clip.
         """
         return None
 
     def check_clipping(self, clipping: Any) -> None:
-        """Raise if the best candidate leaves a range that the caller declared.
+        """Raise if the best candidate has scores below the range that the caller declared.
 
         Parameters
         ----------
         clipping : Clipping or None
-            Of the training records.
+            Effect of clipping on the training records, from :meth:`clipping`.
 
         Raises
         ------
         ScoreContractError
-            If a `PerRecordScore` gave one of them a number outside its declared range.
+            If a `PerRecordScore` returned a number below its declared range for one of them.
         """
         return
 
     def check_training(self, estimator: Any, X: Any, y: ArrayLike) -> None:
-        """Raise if the metric breaks its contract on training records; most cannot.
+        """Raise if a caller's scoring function breaks its contract on training records.
 
         Parameters
         ----------
@@ -381,47 +390,47 @@ class BoundedMetric(Metric, abc.ABC):
         Raises
         ------
         ScoreContractError
-            If a `PerRecordScore` gives other than one number per record, or a number better than
-            the best of its declared range.
+            If a `PerRecordScore` does not return one number per record, or returns a number above
+            its declared range.
         """
         return
 
     def with_training_targets(
         self, y: ArrayLike | None, groups: ArrayLike | None = None
     ) -> BoundedMetric:
-        """Return the metric with the facts that it takes from training targets.
+        """Return the metric with the classes and class counts of training targets.
 
         Parameters
         ----------
         y : array-like of shape (n,) or None
             *Training* targets: they are public.
         groups : array-like of shape (n,), default=None
-            Groups of these records, each of which counts once.
+            Groups of these records. All groups then weigh equally.
 
         Returns
         -------
         BoundedMetric
-            The same metric for most; classes and their counts for those that weigh by class.
+            A metric by class gets the classes and their counts. Other metrics are unchanged.
         """
         return self
 
     def expected_shape(self, n: int) -> ScoreShape:
-        """Return public facts about how the score varies, before there are records.
+        """Return the public facts that determine the limits of the score, without a model.
 
         Parameters
         ----------
         n : int
-            Number of records.
+            Number of holdout records.
 
         Returns
         -------
         ScoreShape
-            The arguments of :func:`sklearn_bdp.intervals.score_tail`.
+            The arguments of :func:`sklearn_bdp.intervals.concentration.score_tail`.
         """
         return ScoreShape(binary=self.is_binary)
 
     def planned_shape(self, n: int, class_counts: tuple[int, int]) -> ScoreShape:
-        """Return how the score of a holdout that is only planned varies.
+        """Return the public facts that determine the limits of the score on a planned holdout.
 
         Parameters
         ----------
@@ -433,7 +442,7 @@ class BoundedMetric(Metric, abc.ABC):
         Returns
         -------
         ScoreShape
-            As for :meth:`expected_shape`; classes matter to metrics by class only.
+            As for :meth:`expected_shape`. Only metrics by class use ``class_counts``.
         """
         return self.expected_shape(n)
 
@@ -449,21 +458,25 @@ class BoundedMetric(Metric, abc.ABC):
         Returns
         -------
         ndarray of shape (n,)
-            A score in [0, 1] of a metric that is a mean; a response or a hit of others. NaN marks a
-            record that the model failed on.
+            For a mean over records, scores in [0, 1]. For a metric by class, responses (ROC AUC)
+            or 1 for a correct prediction and 0 for another one. NaN if the model failed on the
+            record.
         """
 
     @abc.abstractmethod
-    def _evaluated(self, estimator, rows, y) -> Evaluation:
-        """Return the evaluation that the rows make, NaN marking a failed row."""
+    def _evaluated(self, estimator, record_values, y) -> Evaluation:
+        """Return the evaluation of the numbers that :meth:`record_scores` returned.
+
+        NaN stands for records that the model failed on. They get the worst score.
+        """
 
     def evaluate(self, estimator: Any, X: Any, y: ArrayLike) -> Evaluation:
-        """Score a fitted estimator; failing rows get the worst score.
+        """Score a fitted estimator on holdout records; rows that fail get the worst score.
 
-        Rows on which the model raises or returns NaN are found one by one (by bisection) and
-        scored 0 in [0, 1], so that a failure is an ordinary bounded score and no side channel.
+        Rows on which the model raises or returns NaN are found by bisection. Their score is 0 in
+        [0, 1], so that a failure is an ordinary bounded score and reveals no more than one.
         For the same reason warnings, prints and logs of the model are not shown. After a first
-        failure a copy of the model predicts parts of the records. Use it for holdout records.
+        failure, a copy of the model predicts subsets of the records.
 
         Parameters
         ----------
@@ -482,15 +495,15 @@ class BoundedMetric(Metric, abc.ABC):
         Raises
         ------
         TypeError
-            If the estimator lacks the method the metric needs.
+            If the estimator has none of the methods that the metric needs.
         ValueError
             If ``X`` and ``y`` differ in length, or are empty.
         """
         y = self.check_input(estimator, X, y)
         with suppress_output():
-            rows = score_rows(self.record_scores, estimator, X, y)
-            evaluation = self._evaluated(estimator, rows, y)
-        return dataclasses.replace(evaluation, failing=np.flatnonzero(np.isnan(rows)))
+            record_values = score_rows(self.record_scores, estimator, X, y)
+            evaluation = self._evaluated(estimator, record_values, y)
+        return dataclasses.replace(evaluation, failing=np.flatnonzero(np.isnan(record_values)))
 
     def training_score(self, estimator: Any, X: Any, y: ArrayLike) -> float:
         """Score a fitted estimator on public records; errors of the model propagate.
@@ -508,7 +521,9 @@ class BoundedMetric(Metric, abc.ABC):
         return self.training_scores(estimator, X, y)[1]
 
     def training_scores(self, estimator: Any, X: Any, y: ArrayLike) -> tuple[Array | None, float]:
-        """Score a fitted estimator on each of some public records; its errors propagate.
+        """Score a fitted estimator on public records, also record by record.
+
+        Errors of the model propagate.
 
         Parameters
         ----------
@@ -520,16 +535,16 @@ class BoundedMetric(Metric, abc.ABC):
         per_record : ndarray of shape (n,) or None
             Scores in [0, 1]; None for a score that is not a mean over records.
         value : float
-            Their :meth:`training_score`.
+            The score of all records in [0, 1], as from :meth:`training_score`.
         """
         y = self.check_input(estimator, X, y)
-        rows = np.asarray(self.record_scores(estimator, X, y), dtype=float)
-        if rows.shape != (len(y),):
+        record_values = np.asarray(self.record_scores(estimator, X, y), dtype=float)
+        if record_values.shape != (len(y),):
             raise ValueError(
-                f"{self.name} must give one number per record, got shape {rows.shape} for "
+                f"{self.name} must give one number per record, got shape {record_values.shape} for "
                 f"{len(y)} records."
             )
-        evaluation = self._evaluated(estimator, rows, y)
+        evaluation = self._evaluated(estimator, record_values, y)
         return evaluation.per_record, evaluation.value
 
     def score(self, estimator: Any, X: Any, y: ArrayLike) -> float:
@@ -560,8 +575,8 @@ class BoundedMetric(Metric, abc.ABC):
         float or ndarray
             Values in [0, 1]; scores beyond the range are clipped, NaN stays NaN.
         """
-        unit = np.clip((score - self.lower) / (self.upper - self.lower), 0.0, 1.0)
-        return unit if np.ndim(unit) else float(unit)
+        unit_scores = np.clip((score - self.lower) / (self.upper - self.lower), 0.0, 1.0)
+        return unit_scores if np.ndim(unit_scores) else float(unit_scores)
 
     def from_unit(self, value: FloatOrArray) -> Any:
         """Map [0, 1] to score units.
@@ -604,7 +619,7 @@ class BoundedMetric(Metric, abc.ABC):
         Returns
         -------
         ndarray of shape (n,) or (n, n_outputs)
-            Targets; of a metric by class the positions of their classes.
+            Targets. For a metric by class, the positions of their classes.
 
         Raises
         ------
@@ -628,7 +643,7 @@ class BoundedMetric(Metric, abc.ABC):
         return y
 
     def check_estimator(self, estimator: Any) -> None:
-        """Check that the estimator has a method that the metric needs.
+        """Raise TypeError unless the estimator has a method that the metric needs.
 
         Parameters
         ----------
@@ -638,22 +653,28 @@ class BoundedMetric(Metric, abc.ABC):
         Raises
         ------
         TypeError
-            If it has none.
+            If the estimator has none of :attr:`methods`, or ``predict_proba`` without
+            ``classes_``. The message names the last method.
         """
-        if any(hasattr(estimator, method) for method in self.methods[:-1]):
+        if not self.methods or any(hasattr(estimator, method) for method in self.methods[:-1]):
             return
-        for last in self.methods[-1:]:
-            for needed in (last, "classes_") if last == "predict_proba" else (last,):
-                if not hasattr(estimator, needed):
-                    raise TypeError(
-                        f"{self.name} needs an estimator with {needed}, got "
-                        f"{type(estimator).__name__}."
-                    )
+        needed_attributes = [self.methods[-1]]
+        if self.methods[-1] == "predict_proba":
+            needed_attributes.append("classes_")
+        for attribute in needed_attributes:
+            if not hasattr(estimator, attribute):
+                raise TypeError(
+                    f"{self.name} needs an estimator with {attribute}, got "
+                    f"{type(estimator).__name__}."
+                )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MeanMetric(BoundedMetric):
-    """A metric that averages a per-record score: sensitivity 1/n, valid for any correlation."""
+    """A mean of per-record scores, with sensitivity 1/n.
+
+    It is available for all kinds of dependence between records.
+    """
 
     is_mean: ClassVar[bool] = True
     uses_predictions_only: ClassVar[bool] = True
@@ -667,8 +688,8 @@ class MeanMetric(BoundedMetric):
             proven = proofs.SHARE if self.is_binary else proofs.MEAN
         return proven.get(dependence, "")
 
-    def _evaluated(self, estimator, rows, y):
-        per_record = np.fmin(np.fmax(rows, 0.0), 1.0)  # NaN: the worst
+    def _evaluated(self, estimator, record_values, y):
+        per_record = np.fmin(np.fmax(record_values, 0.0), 1.0)  # NaN becomes 0, the worst score
         # Replacing one record moves one term of the mean by at most 1.
         sensitivity = 1.0 / len(per_record)
         shape = ScoreShape(binary=self.is_binary)
@@ -677,25 +698,25 @@ class MeanMetric(BoundedMetric):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UnboundedMetric(Metric):
-    """A bounded metric whose range is unknown: it has approximate rows."""
+    """A metric of a bounded class without its range, for approximate rows of a report."""
 
     bounded_class: type[BoundedMetric] = dataclasses.field(repr=False)
-    #: Leave-one-unit-out values, if they depend on options.
+    #: Replaces ``unit_statistic`` of the bounded class if the statistic depends on options.
     own_statistic: Statistic | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def unit_statistic(self) -> Statistic:  # type: ignore[override] # it depends on options
-        """Leave-one-unit-out values, and the tested range of approximate intervals."""
+        """The score computed without each sampling unit, for approximate intervals."""
         return self.own_statistic or self.bounded_class.unit_statistic
 
     @property
     def error_power(self) -> int | None:
-        """Power of the absolute error whose mean is minus the score; None for other metrics."""
+        """Power of the absolute error whose mean is minus the score; None if it is not one."""
         return getattr(self.bounded_class, "error_power", None)
 
     @property
     def is_loss(self) -> bool:  # type: ignore[override] # it depends on the bounded metric
-        """Whether minus the score is a mean loss that needs no range."""
+        """Whether minus the score is a mean of powers of errors, which needs no range."""
         return self.bounded_class.is_loss and self.error_power is not None
 
     def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):
@@ -704,22 +725,26 @@ class UnboundedMetric(Metric):
         return self.bounded_class.difference_proofs_without_range.get(dependence, "")
 
 
-# -- rows: ask the model once, find those that it fails on by bisection ---------------------------
+# -- predictions and scores of records ------------------------------------------------------------
 
 
 def check_schema(estimator, X, y):
-    """Raise ValueError where columns or label types are not those the model was fitted with.
+    """Raise ValueError if columns or label types are not those that the model was fitted with.
 
-    These are facts about the form of the records, not about their values, so that messages may
-    state them. Nothing is queried before.
+    These facts are about the format of the records, not about their values, so that messages may
+    state them.
     """
     _check_n_columns(estimator, X)
-    names = getattr(estimator, "feature_names_in_", None)
-    columns = getattr(X, "columns", None)
-    if names is not None and columns is not None and not same_names(names, columns):
+    fitted_names = getattr(estimator, "feature_names_in_", None)
+    record_names = getattr(X, "columns", None)
+    if (
+        fitted_names is not None
+        and record_names is not None
+        and not same_names(fitted_names, record_names)
+    ):
         raise ValueError(
             "estimator must be fitted on the columns of the records in their order, got "
-            f"{list(names)[:5]}… for {list(columns)[:5]}…. The holdout was not queried."
+            f"{list(fitted_names)[:5]}… for {list(record_names)[:5]}…. The holdout was not queried."
         )
     classes = np.asarray(getattr(estimator, "classes_", []))
     if classes.ndim == 1 and classes.size and y is not None and y.ndim == 1:
@@ -727,7 +752,7 @@ def check_schema(estimator, X, y):
 
 
 def _check_n_columns(estimator, X):
-    """Raise ValueError where a model was fitted on another number of columns."""
+    """Raise ValueError if a model was fitted on another number of columns."""
     n_fitted = getattr(estimator, "n_features_in_", None)
     n_columns = getattr(X, "shape", (0,))[1:2]
     if n_fitted is not None and n_columns and n_columns[0] != n_fitted:
@@ -738,25 +763,30 @@ def _check_n_columns(estimator, X):
 
 
 def _check_label_type(classes, y):
-    """Raise ValueError where one of classes and targets is text, and the other numbers."""
-    of_model = "text" if _is_text(classes) else "numbers"
-    of_records = "text" if _is_text(y) else "numbers"
-    if of_model != of_records:
+    """Raise ValueError if the model's classes are text and the targets numbers, or vice versa."""
+    model_kind = "text" if _is_text(classes) else "numbers"
+    record_kind = "text" if _is_text(y) else "numbers"
+    if model_kind != record_kind:
         raise ValueError(
-            f"the model was fitted with labels that are {of_model}, got records whose labels "
-            f"are {of_records}."
+            f"the model was fitted with labels that are {model_kind}, got records whose labels "
+            f"are {record_kind}."
         )
 
 
 def _is_text(labels):
-    """Return whether an array of labels holds text."""
+    """Return whether an array contains text; of object arrays, the first entry decides."""
     return labels.dtype.kind in "US" or (labels.dtype == object and isinstance(labels[0], str))
 
 
-def same_names(first, second):
-    """Return whether columns have the same names, but for marks that LightGBM replaces by "_"."""
-    first, second = ([re.sub(r"\W", "_", str(name)) for name in names] for names in (first, second))
-    return first == second
+def same_names(fitted_names, record_names):
+    """Return whether columns have the same names in the same order.
+
+    Punctuation counts as "_", because LightGBM replaces it in ``feature_names_in_``.
+    """
+    normalized_names = [
+        [re.sub(r"\W", "_", str(name)) for name in names] for names in (fitted_names, record_names)
+    ]
+    return normalized_names[0] == normalized_names[1]
 
 
 def n_records(X: Any) -> int:
@@ -768,53 +798,60 @@ def n_records(X: Any) -> int:
 def as_labels(y: Any) -> Array:
     """Return targets as an array; a single column becomes one-dimensional."""
     y = y.toarray() if scipy.sparse.issparse(y) else np.asarray(y)
-    # Numbers in an object array (nullable columns of older pandas) are numbers.
-    if y.dtype == object and all(isinstance(v, numbers.Real) for v in y.flat):
-        plain_numbers = np.array(y.tolist())
-        y = plain_numbers if plain_numbers.dtype.kind in "iufb" else y
+    # Object arrays of numbers, from nullable columns of older pandas, become numeric arrays.
+    if y.dtype == object and all(isinstance(value, numbers.Real) for value in y.flat):
+        numeric_y = np.array(y.tolist())
+        y = numeric_y if numeric_y.dtype.kind in "iufb" else y
     return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 
 
-def score_rows(score, estimator, X, y):
-    """Return one score per row, NaN for rows on which the model fails (with any `Exception`).
+def score_rows(score_function, estimator, X, y):
+    """Return one score per row, NaN for rows on which the model raises an `Exception`.
 
-    Models may work in place (``StandardScaler(copy=False)``) and get copies: the holdout must be
-    the same for the next query, and for the second attempt at this one.
+    ``score_function(estimator, X, y)`` returns one number per row. If it fails on a slice of rows,
+    both halves of the slice are tried again. Models may change records in place
+    (``StandardScaler(copy=False)``) and therefore get copies: the holdout must be the same for the
+    next query, and for the next attempt at this one.
     """
     if scipy.sparse.issparse(X) and X.format in ("coo", "dia", "bsr"):
         X = X.tocsr()
     row_scores = np.full(len(y), np.nan)
-    pending = [(0, len(y))]  # first row, and the row after the last
-    while pending:
-        start, stop = pending.pop()
+    pending_slices = [(0, len(y))]  # first row, and the row after the last
+    while pending_slices:
+        start, stop = pending_slices.pop()
         X_slice = _copy_rows(X, start, stop)
         try:
-            scores = np.asarray(score(estimator, X_slice, y[start:stop].copy()), dtype=float)
-            if scores.shape != (stop - start,):
+            slice_scores = np.asarray(
+                score_function(estimator, X_slice, y[start:stop].copy()), dtype=float
+            )
+            if slice_scores.shape != (stop - start,):
                 raise ValueError("The model did not give one prediction per record.")
         except Exception:
             if stop - start == len(y):
-                # Retry on a copy: the caller's model must not count the retries.
+                # A copy predicts from here on, so that retries do not change the caller's model.
                 with contextlib.suppress(Exception):
                     estimator = copy.deepcopy(estimator)
             if stop - start > 1:
                 middle = (start + stop) // 2
-                pending += [(middle, stop), (start, middle)]
+                pending_slices += [(middle, stop), (start, middle)]
         else:
-            row_scores[start:stop] = scores
+            row_scores[start:stop] = slice_scores
     return row_scores
 
 
 def _copy_rows(X, start, stop):
-    """Return a copy of rows of a table, an array or a sequence."""
+    """Return a copy of rows ``start`` to ``stop - 1`` of a table, an array or a sequence."""
     if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
         return X.__array_namespace__().asarray(X[start:stop, ...], copy=True)
-    rows = X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]
-    return rows.copy() if hasattr(rows, "copy") else rows
+    selected_rows = X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]
+    return selected_rows.copy() if hasattr(selected_rows, "copy") else selected_rows
 
 
 def respond(estimator, X, methods):
-    """Return the prediction of the first method the estimator has; a single column as a vector."""
+    """Return the predictions of the first method that the estimator has.
+
+    A single column becomes one-dimensional.
+    """
     for method in methods:
         if hasattr(estimator, method):
             response = getattr(estimator, method)(X)
@@ -823,65 +860,75 @@ def respond(estimator, X, methods):
     raise TypeError(f"estimator must have one of the methods {', '.join(methods)}.")
 
 
-def equal(first, second):
-    """Compare labels element by element; labels of different types are different."""
-    if first.shape != second.shape:
+def equal(predicted, targets):
+    """Return a mask of correct predictions; a number and a text are never equal."""
+    if predicted.shape != targets.shape:
         raise ValueError("Predictions and targets must have the same shape.")
-    if first.dtype.kind != second.dtype.kind and "U" in (first.dtype.kind, second.dtype.kind):
-        first, second = first.astype(object), second.astype(object)
-    return np.asarray(first == second, dtype=bool)
+    if predicted.dtype.kind != targets.dtype.kind and "U" in (
+        predicted.dtype.kind,
+        targets.dtype.kind,
+    ):
+        predicted, targets = predicted.astype(object), targets.astype(object)
+    return np.asarray(predicted == targets, dtype=bool)
 
 
 def class_probabilities(estimator, X):
-    """Return (classes, probabilities of shape (n, n_classes)), invalid rows set to NaN."""
+    """Return the model's classes and its probabilities of shape (n, n_classes).
+
+    Rows with a negative number, or whose sum is not near 1, are NaN.
+    """
     classes = np.asarray(estimator.classes_)
     probabilities = np.asarray(estimator.predict_proba(X), dtype=float)
     if probabilities.shape != (n_records(X), len(classes)):
         raise ValueError("predict_proba must give one column per class.")
-    valid = (probabilities >= 0.0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1.0) <= 1e-3)
-    return classes, np.where(valid[:, None], probabilities, np.nan)
+    is_valid = (probabilities >= 0.0).all(axis=1) & (
+        np.abs(probabilities.sum(axis=1) - 1.0) <= 1e-3
+    )
+    return classes, np.where(is_valid[:, None], probabilities, np.nan)
 
 
 @contextlib.contextmanager
 def suppress_output():
-    """Show nothing inside the block: no warning, no printed text, no log message.
+    """Suppress warnings, printed texts and log messages inside the block.
 
-    Filters, streams and logging belong to the process: when blocks of several threads overlap, the
-    first one to leave would switch them back on for the others. Here the first block to enter saves
-    them and the last one to leave restores them, also if an interrupt arrives on the way in or
-    on the way out.
+    Warning filters, streams and logging belong to the process. If blocks of several threads
+    overlap, the first block to enter saves their state and the last one to leave restores it. The
+    state is also restored if an interrupt arrives while a block is entered or left.
     """
     block = object()
     try:
         try:
-            _mute(block)
+            _enter_block(block)
             yield
         finally:
-            _unmute(block)
+            _leave_block(block)
     finally:
-        _unmute(block)  # an interrupt may have stopped the first one
+        _leave_block(block)  # again, because an interrupt may have stopped the first call
 
 
-def _mute(block):
-    """Silence the process until the last of the overlapping blocks leaves; ``block`` is a token."""
+def _enter_block(block):
+    """Suppress output of the process until the last of the overlapping blocks leaves.
+
+    ``block`` is an object that identifies the block.
+    """
     global _saved_state
     with _lock:
         _active_blocks.append(block)
         if _saved_state is not None:
             return
-        _saved_state = contextlib.ExitStack()  # _unmute leaves all contexts entered from here on
+        _saved_state = contextlib.ExitStack()  # _leave_block exits the contexts entered below
         _saved_state.enter_context(warnings.catch_warnings())
-        warnings.resetwarnings()  # joblib tasks re-apply every filter
+        warnings.resetwarnings()  # joblib tasks apply every filter of the caller again
         warnings.simplefilter("ignore")
-        nowhere = _saved_state.enter_context(open(os.devnull, "w"))  # noqa: SIM115
-        _saved_state.enter_context(contextlib.redirect_stdout(nowhere))
-        _saved_state.enter_context(contextlib.redirect_stderr(nowhere))
+        null_stream = _saved_state.enter_context(open(os.devnull, "w"))  # noqa: SIM115
+        _saved_state.enter_context(contextlib.redirect_stdout(null_stream))
+        _saved_state.enter_context(contextlib.redirect_stderr(null_stream))
         _saved_state.callback(logging.disable, logging.root.manager.disable)
         logging.disable(sys.maxsize)  # also levels above CRITICAL
 
 
-def _unmute(block):
-    """Restore everything if this block was the last one inside; a second call changes nothing."""
+def _leave_block(block):
+    """Restore output if this was the last active block; a second call has no effect."""
     global _saved_state
     with _lock:
         _active_blocks[:] = [other for other in _active_blocks if other is not block]

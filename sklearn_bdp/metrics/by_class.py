@@ -1,8 +1,8 @@
 """Metrics that weigh records by their class: ROC AUC, balanced accuracy, recall, specificity.
 
-None of them is a mean over records, so they need models whose records (or whole groups) are
-independent. The holdout's mechanism releases counts of records by class before the scores (theory
-G20). Classes and their expected proportions come from training labels.
+None of them is a mean over records, so that their proofs need independent records or independent
+groups. The holdout's mechanism releases class proportions before the scores (theory G20). Classes
+and their expected proportions come from training labels.
 """
 
 import dataclasses
@@ -31,24 +31,26 @@ from sklearn_bdp.metrics.statistics import class_cells, confusion_cells
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClassScores:
-    """The raw scores of one model with the classes of their records: for a mechanism only."""
+    """Numbers of one model for each record, with the records' classes: for a mechanism only."""
 
     shape: ScoreShape
-    record_values: np.ndarray  # responses or hits; NaN for records that the model failed on
-    class_index: np.ndarray  # position of each record's class
+    #: Responses for ROC AUC, else scores in [0, 1] such as 1 for a correct prediction. NaN for
+    #: records that the model failed on. Shape (n_records,).
+    record_values: np.ndarray
+    class_index: np.ndarray  # position of each record's class, shape (n_records,)
 
     def __repr__(self) -> str:
         return f"<{len(self.record_values)} raw scores>"
 
     def min_class_counts(self, n_classes: int, slices: np.ndarray | None = None) -> np.ndarray:
-        """Return how many records each class has, in the slice that has the fewest of them.
+        """Return for each class its smallest number of records among the slices.
 
         Parameters
         ----------
         n_classes : int
             Number of classes.
         slices : ndarray of shape (n_slices, n_units), optional
-            Positions of the records of each slice; by default one slice of all records.
+            Positions of the records of each slice. By default all records are one slice.
 
         Returns
         -------
@@ -64,9 +66,9 @@ class ClassScores:
         Parameters
         ----------
         class_floors : tuple of int
-            Lower bounds on the counts of all classes. Sums are divided by
-            :math:`\max(n_c, f_c)`, and each missing record counts one half, so that the
-            sensitivity below holds on every dataset.
+            Lower bounds :math:`f_c` of the counts :math:`n_c` of all classes. If a class has fewer
+            records, each missing one counts as one half, so that :meth:`sensitivity` is valid on
+            every dataset.
         slices : ndarray, optional
             As for `min_class_counts`.
 
@@ -105,8 +107,8 @@ class ClassScores:
         Returns
         -------
         float
-            For pairs :math:`1/f_1 + 1/f_0`, for means over ``K`` classes :math:`1/K` of the two
-            largest :math:`1/f_c`: a record may leave one class for another. At most 1.
+            For ROC AUC :math:`1/f_1 + 1/f_0`. For a mean over ``K`` classes, the sum of the two
+            largest :math:`1/f_c`, divided by ``K``: the record may change its class. At most 1.
         """
         floors = np.maximum(class_floors, 1)
         if self.shape.counted_classes is not None and self.shape.kind != "pairs":
@@ -117,25 +119,31 @@ class ClassScores:
         return min(1.0, sensitivity)
 
 
-def _auc(scores, positive, floors):
-    """Return the AUC of each slice; a failed record gets the rank that contributes least."""
-    n_positive = positive.sum(axis=1)
-    n_negative = positive.shape[1] - n_positive
-    worst = np.where(positive, -np.inf, np.inf)
-    ranks = rankdata(np.where(np.isnan(scores), worst, scores), axis=1)
-    wins = np.sum(ranks * positive, axis=1) - n_positive * (n_positive + 1) / 2.0
-    pairs = np.maximum(n_positive, floors[1]) * np.maximum(n_negative, floors[0])
-    return (wins + 0.5 * (pairs - n_positive * n_negative)) / pairs
+def _auc(scores_by_slice, is_positive, class_floors):
+    """Return the AUC of each slice, shape (n_slices,).
+
+    ``scores_by_slice`` and ``is_positive`` have the shape (n_slices, n_units). A record that the
+    model failed on (NaN) gets the worst rank for its class. Pairs with missing records, up to the
+    floors of both classes, count one half.
+    """
+    n_positive = is_positive.sum(axis=1)
+    n_negative = is_positive.shape[1] - n_positive
+    worst_scores = np.where(is_positive, -np.inf, np.inf)
+    ranks = rankdata(np.where(np.isnan(scores_by_slice), worst_scores, scores_by_slice), axis=1)
+    n_wins = np.sum(ranks * is_positive, axis=1) - n_positive * (n_positive + 1) / 2.0
+    n_pairs = np.maximum(n_positive, class_floors[1]) * np.maximum(n_negative, class_floors[0])
+    return (n_wins + 0.5 * (n_pairs - n_positive * n_negative)) / n_pairs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassMetric(BoundedMetric):
-    """Base of metrics by class: classes of training labels or of the model, never of the holdout.
+    """Base of metrics that weigh records by their class.
 
-    ``class_counts`` are those of the training labels, which the holdout is expected to resemble.
-    Scores of records outside [0, 1] are clipped; responses that are only ranked may be any number.
-    ``within_group_fractions``: for each class, the fraction of the variance of its indicator that
-    lies within groups (patients); None for independent records.
+    ``classes`` are those of the training labels or of the model, never of the holdout.
+    ``class_counts`` are the numbers of training records of each class, which predict those of the
+    holdout. ``within_group_fractions`` has for each class the fraction of its proportion's variance
+    that lies within groups (patients), None for independent records. Scores of records outside
+    [0, 1] are clipped. Responses that are only ranked may be any numbers.
     """
 
     classes: tuple | None = None
@@ -146,7 +154,7 @@ class ClassMetric(BoundedMetric):
 
     uses_predictions_only: ClassVar[bool] = True
     target_types: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
-    #: Whether there must be two classes.
+    #: Whether the metric is for two classes only.
     _is_binary_only: ClassVar[bool] = False
     _kind: ClassVar[str] = "class_means"
 
@@ -167,7 +175,7 @@ class ClassMetric(BoundedMetric):
 
     @classmethod
     def _with_classes(cls, name, classes, options):
-        """Return the metric with its options, before it knows training targets."""
+        """Return the metric with its options, without facts from training targets."""
         lower, upper = cls.score_range
         return cls(name=name, lower=lower, upper=upper, classes=classes)
 
@@ -185,22 +193,24 @@ class ClassMetric(BoundedMetric):
     def with_training_targets(self, y, groups=None):
         if y is None or (self.class_counts is not None and groups is None):
             return self
-        classes, index = np.unique(as_labels(y), return_inverse=True)
-        shares = np.eye(len(classes))[index]
-        n = len(index)
+        classes, class_index = np.unique(as_labels(y), return_inverse=True)
+        # Proportion of each class in each sampling unit, shape (n_units, n_classes).
+        unit_proportions = np.eye(len(classes))[class_index]
+        n = len(class_index)
         within_group_fractions = None
-        if groups is not None:  # one visit of each patient (theory G19)
-            _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-            group_shares = np.zeros((len(sizes), len(classes)))
-            np.add.at(group_shares, group, shares / sizes[group][:, np.newaxis])
-            shares = group_shares
-            mean_shares = shares.mean(axis=0)
-            within_variance = np.mean(shares * (1.0 - shares), axis=0)
-            total_variance = np.maximum(mean_shares * (1.0 - mean_shares), 1e-12)
+        if groups is not None:  # a slice has one record of each group (theory G19)
+            _, group_codes, group_sizes = np.unique(groups, return_inverse=True, return_counts=True)
+            record_weights = 1.0 / group_sizes[group_codes]
+            weighted_indicators = unit_proportions * record_weights[:, np.newaxis]
+            unit_proportions = np.zeros((len(group_sizes), len(classes)))
+            np.add.at(unit_proportions, group_codes, weighted_indicators)
+            proportions = unit_proportions.mean(axis=0)
+            within_variance = np.mean(unit_proportions * (1.0 - unit_proportions), axis=0)
+            total_variance = np.maximum(proportions * (1.0 - proportions), 1e-12)
             within_group_fractions = tuple(
                 np.clip(within_variance / total_variance, 0.0, 1.0).tolist()
             )
-        counts = np.maximum(np.rint(n * shares.mean(axis=0)), 1).astype(int)
+        counts = np.maximum(np.rint(n * unit_proportions.mean(axis=0)), 1).astype(int)
         return dataclasses.replace(
             self,
             classes=tuple(classes.tolist()),
@@ -221,17 +231,25 @@ class ClassMetric(BoundedMetric):
         )
 
     def counted_classes(self, classes: Sequence[Any]) -> tuple[int, ...] | None:
-        """Return the positions of the classes that count, or None if all do.
+        """Return the positions of the classes that count in the score, or None for all.
 
         Parameters
         ----------
         classes : sequence
             Classes of the training labels, or of the model.
+
+        Returns
+        -------
+        tuple of int or None
+            Positions in ``classes``.
         """
         return None
 
     def _known_classes(self, estimator):
-        """Return classes of the training labels or the model: those of the holdout are secret."""
+        """Return the classes of the training labels or else of the model, or raise ValueError.
+
+        The labels of the holdout are secret.
+        """
         classes = self.classes
         if classes is None and getattr(estimator, "classes_", None) is not None:
             classes = tuple(np.asarray(estimator.classes_).tolist())
@@ -244,7 +262,7 @@ class ClassMetric(BoundedMetric):
         return classes
 
     def check_input(self, estimator, X, y):
-        """Return the position of each record's class, -1 for labels that training lacks."""
+        """Return the position of each record's class, -1 for labels that are not among them."""
         labels = super().check_input(estimator, X, y)
         return class_index(labels, np.array(self._known_classes(estimator), dtype=object))
 
@@ -255,31 +273,33 @@ class ClassMetric(BoundedMetric):
             type_name == "sklearn.dummy.DummyClassifier"
             and estimator.strategy in ("most_frequent", "prior", "constant")
             and shape.counted_classes is None
-        ):  # constant by construction, whatever the records are
+        ):  # the score is constant by construction
             score = 0.5 if self._kind == "pairs" else 1.0 / len(shape.classes)
             return Evaluation(None, score, 1.0, ScoreShape("known", constant_score=score))
-        # A record with a label that training lacks counts as a failure of the first class.
+        # A record with an unknown label counts as a failure of the first class.
         record_values = np.where(class_index < 0, np.nan, record_values)
-        if self._kind != "pairs":  # the tail of a mean holds for scores in [0, 1] only
+        if self._kind != "pairs":  # limits of a mean are valid for scores in [0, 1] only
             record_values = np.clip(record_values, 0.0, 1.0)
         by_class = ClassScores(shape, record_values, np.maximum(class_index, 0))
-        # The sensitivity follows from floors, which only the holdout's mechanism knows.
+        # The mechanism computes value and sensitivity again with floors of the class counts.
         return Evaluation(None, by_class.value((1,) * len(shape.classes)), 1.0, shape, by_class)
 
-    def record_scores(self, estimator, X, index):
+    def record_scores(self, estimator, X, class_index):
         predictions = respond(estimator, X, self.methods)
-        if predictions.shape != index.shape:
+        if predictions.shape != class_index.shape:
             raise ValueError("The model did not give one prediction per record.")
         predicted = class_index(predictions, np.array(self._known_classes(estimator), dtype=object))
-        return (predicted == index).astype(float)
+        return (predicted == class_index).astype(float)
 
 
 def _recall_terms(y, predictions):
+    """Yield for each class the masks of its records and of those predicted correctly."""
     for label in np.unique(y):
         yield from (y == label, (y == label) & (predictions == label))
 
 
 def _mean_recall(_, *sums):
+    """Return the mean recall from the sums of `_recall_terms`."""
     recalls = [divide(hits, actual) for actual, hits in zip(sums[::2], sums[1::2], strict=True)]
     return np.mean(recalls, axis=0)
 
@@ -290,9 +310,9 @@ class BalancedAccuracy(ClassMetric):
     r"""Mean of the recall of all classes.
 
     **Sensitivity.** With ``K`` classes of at least :math:`f_k` records the score is
-    :math:`\frac1K \sum_k \frac1{n_k} \sum_{i: y_i = k} 1[\hat y_i = k]`. Replacing a record by
-    another one of its class moves it by at most :math:`1/(K f_k)`, by one of another class by the
-    sum of both.
+    :math:`\frac1K \sum_k \frac1{n_k} \sum_{i: y_i = k} 1[\hat y_i = k]`. If a record of class ``k``
+    is replaced by another one of its class, the score changes by at most :math:`1/(K f_k)`. If it
+    is replaced by one of class ``l``, the score changes by at most :math:`1/(K f_k) + 1/(K f_l)`.
     """
 
     reads_labels: ClassVar[bool] = True
@@ -301,7 +321,7 @@ class BalancedAccuracy(ClassMetric):
         of_sums(_recall_terms, _mean_recall),
         "unit",
         confusion_cells,
-        trust=(0.005, 0.002),
+        min_tested_alphas=(0.005, 0.002),
     )
 
     def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):
@@ -343,23 +363,23 @@ class Recall(RatioOfCounts, ClassMetric):
     def counted_classes(self, classes):
         return (self._position(list(classes)),)
 
-    def _position(self, labels):
-        """Return the position of the positive class."""
-        is_negative = self._is_binary_only
-        if self.pos_label not in labels or (is_negative and len(labels) != 2):
-            needed = "two classes, and " * is_negative
+    def _position(self, classes):
+        """Return the position of the positive class in a list of classes, or raise ValueError."""
+        is_wrong_number = self._is_binary_only and len(classes) != 2
+        if self.pos_label not in classes or is_wrong_number:
+            requirement = "two classes, and " if self._is_binary_only else ""
             raise ValueError(
-                f"scoring={self.name!r} needs {needed}pos_label among the classes {labels}, got "
-                f"pos_label={self.pos_label!r}. Set scoring=get_metric({self.name!r}, "
-                f"pos_label={labels[-1] if labels else 1!r}). The holdout was not queried."
+                f"scoring={self.name!r} needs {requirement}pos_label among the classes {classes}, "
+                f"got pos_label={self.pos_label!r}. Set scoring=get_metric({self.name!r}, "
+                f"pos_label={classes[-1] if classes else 1!r}). The holdout was not queried."
             )
-        return labels.index(self.pos_label)
+        return classes.index(self.pos_label)
 
 
 @register_metric("specificity")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Specificity(Recall):
-    """Recall of the class that ``pos_label`` does not name, of two."""
+    """Recall of the negative class: of the two classes the one that is not ``pos_label``."""
 
     _is_binary_only: ClassVar[bool] = True
 
@@ -382,25 +402,26 @@ class RocAuc(ClassMetric):
 
     **Sensitivity.** With counts :math:`n_1, n_0` the score is
     :math:`\frac1{n_1 n_0} \sum_{i \in +} \sum_{j \in -} h(s_i, s_j)` with
-    :math:`h \in \{0, \tfrac12, 1\}`. A positive record sits in :math:`n_0` of the terms; replacing
-    it by another positive one moves the score by at most :math:`1/n_1`, a negative one by
-    :math:`1/n_0`, a positive one by a negative one by their sum.
-    A record on which the model fails is ranked last among the positives, first among the
-    negatives, which is the worst it can contribute; the bound is unchanged.
+    :math:`h \in \{0, \tfrac12, 1\}`. A positive record occurs in :math:`n_0` of the terms. If it is
+    replaced by another positive one, the score changes by at most :math:`1/n_1`. For two negative
+    records, the change is at most :math:`1/n_0`, for a positive and a negative one the sum of both.
+    A record on which the model fails is ranked below all others if it is positive, above all others
+    if it is negative. This is its smallest contribution, and the bound is the same.
     """
 
     _is_binary_only: ClassVar[bool] = True
     _kind: ClassVar[str] = "pairs"
     methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
     unit_statistic: ClassVar[Statistic] = Statistic(
-        "scores", auc_left_out, "unit", class_cells, trust=(0.001, 0.001)
+        "scores", auc_left_out, "unit", class_cells, min_tested_alphas=(0.001, 0.001)
     )
 
     def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):
-        is_refused = is_difference or (in_subgroup and is_private)
-        return "" if is_refused else proofs.BY_CLASS.get(dependence, "")
+        if is_difference or (in_subgroup and is_private):
+            return ""
+        return proofs.BY_CLASS.get(dependence, "")
 
-    def record_scores(self, estimator, X, index):
+    def record_scores(self, estimator, X, class_index):
         scores = respond(estimator, X, self.methods).astype(float)
         if scores.ndim == 2 and scores.shape[1] == 2:
             scores = scores[:, 1]

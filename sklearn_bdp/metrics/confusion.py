@@ -8,8 +8,8 @@ import numpy as np
 
 from sklearn_bdp._typing import Array
 
-#: Arguments of scikit-learn's functions that are understood here.
-_KNOWN_ARGUMENTS = {"average", "pos_label", "beta", "zero_division"}
+#: Arguments of scikit-learn's functions that the formulas support.
+_SUPPORTED_ARGUMENTS = {"average", "pos_label", "beta", "zero_division"}
 
 
 def confusion_scores(
@@ -20,7 +20,7 @@ def confusion_scores(
     Parameters
     ----------
     tables : ndarray of shape (n_tables, n_labels, n_labels)
-        Weights of records; rows are targets, columns predictions. Every target has some weight.
+        Sums of record weights; rows are targets, columns predictions. Row sums are positive.
     function_name : str
         Name of scikit-learn's function, such as ``"f1_score"``.
     arguments : dict
@@ -33,7 +33,7 @@ def confusion_scores(
     ndarray of shape (n_tables,) or None
         Scores; greater is better.
     """
-    if set(arguments) - _KNOWN_ARGUMENTS:
+    if set(arguments) - _SUPPORTED_ARGUMENTS:
         return None
     total = tables.sum(axis=(1, 2))
     hits = np.einsum("tii->ti", tables)
@@ -48,27 +48,34 @@ def confusion_scores(
         expected = np.sum(actual * predicted, axis=1)
         if function_name == "cohen_kappa_score":
             return (observed - expected) / (total**2 - expected)
-        spread = (total**2 - np.sum(predicted**2, axis=1)) * (total**2 - np.sum(actual**2, axis=1))
-        return (observed - expected) / np.sqrt(spread)
-    weight = _beta_squared(function_name, arguments)
-    return _averaged(hits, actual, predicted, weight, function_name, arguments, labels)
+        variance_product = (total**2 - np.sum(predicted**2, axis=1)) * (
+            total**2 - np.sum(actual**2, axis=1)
+        )
+        return (observed - expected) / np.sqrt(variance_product)
+    beta_squared = _beta_squared(function_name, arguments)
+    return _score_of_counts(hits, actual, predicted, beta_squared, function_name, arguments, labels)
 
 
 def _beta_squared(function_name, arguments):
-    """Return the weight of recall in a score of the F family."""
+    """Return the squared beta of an F score, 1 except for ``fbeta_score``."""
     return float(arguments.get("beta", 1.0)) ** 2 if function_name == "fbeta_score" else 1.0
 
 
-def _averaged(hits, actual, predicted, weight, function_name, arguments, labels):
-    """Return a score of one class, or its average over classes."""
+def _score_of_counts(hits, actual, predicted, beta_squared, function_name, arguments, labels):
+    """Return F scores, precision, recall or Jaccard of one class, or averaged over classes.
+
+    ``hits``, ``actual`` and ``predicted`` are weights of the records of each class that are
+    predicted correctly, that are in the class, and that are predicted as it, of shape (n_tables,
+    n_labels). Return None for other functions and averages.
+    """
     average = arguments.get("average", "binary")
     if average == "micro":
-        hits, actual, predicted = (
-            part.sum(axis=1, keepdims=True) for part in (hits, actual, predicted)
-        )
+        hits = hits.sum(axis=1, keepdims=True)
+        actual = actual.sum(axis=1, keepdims=True)
+        predicted = predicted.sum(axis=1, keepdims=True)
     denominators = {
-        "f1_score": (weight * actual + predicted) / (1.0 + weight),
-        "fbeta_score": (weight * actual + predicted) / (1.0 + weight),
+        "f1_score": (beta_squared * actual + predicted) / (1.0 + beta_squared),
+        "fbeta_score": (beta_squared * actual + predicted) / (1.0 + beta_squared),
         "precision_score": predicted,
         "recall_score": actual,
         "jaccard_score": actual + predicted - hits,
@@ -80,7 +87,7 @@ def _averaged(hits, actual, predicted, weight, function_name, arguments, labels)
         return by_class.mean(axis=1)
     if average == "weighted":
         return np.sum(by_class * actual, axis=1) / actual.sum(axis=1)
-    positive = np.flatnonzero(labels == arguments.get("pos_label", 1))
-    if average != "binary" or positive.size != 1 or labels.size > 2:
+    positive_positions = np.flatnonzero(labels == arguments.get("pos_label", 1))
+    if average != "binary" or positive_positions.size != 1 or labels.size > 2:
         return None
-    return by_class[:, positive[0]]
+    return by_class[:, positive_positions[0]]

@@ -1,9 +1,9 @@
-"""Largest errors that count if no range of errors is declared, from the training set (G31).
+"""Limits at which errors are clipped, from out-of-fold errors of the training set (theory G31).
 
-A proven interval of a mean error needs a largest error. The range of the training targets is far
-above all errors of a good model, and a proven interval widens with it. Out-of-fold errors of the
-training set give a limit that few errors exceed. It is public and fixed before the holdout is
-queried. The target of such an interval is the mean of the clipped errors.
+A proven interval of a mean error needs a largest error, and widens with it. If none is declared,
+the range of the training targets is one, but it is much larger than the errors of a good model. A
+limit from out-of-fold errors, which few errors exceed, is smaller. It is public and fixed before
+the holdout is queried. The target of such an interval is the mean of the clipped errors.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from sklearn_bdp._typing import Array
 from sklearn_bdp.metrics.base import BoundedMetric
 from sklearn_bdp.metrics.means import ClippedError, PinballLoss
 
-#: A clip is this many times a quantile of out-of-fold training errors: of absolute errors, and of
-#: squared errors.
+#: A clip is the factor times a quantile of out-of-fold training errors. The quantile has the first
+#: probability for absolute errors, the second one for squared errors.
 CLIP_FACTOR, ABSOLUTE_QUANTILE, SQUARED_QUANTILE = 1.5, 0.99, 0.999
-#: Note before the clip is known.
+#: Note of a metric before the clip is computed.
 CLIP_NOTE = (
     "scoring=None ranks by neg_mean_absolute_error if records come in time, because R² has no "
     "interval there before the final report. Each error counts at most a limit from out-of-fold "
@@ -66,20 +66,20 @@ class ErrorClips(NamedTuple):
         ErrorClips or None
             None for fewer than 30 errors, and if nearly all of them are 0.
         """
-        sizes = np.abs(np.asarray(errors, dtype=float))
-        sizes = sizes[np.isfinite(sizes)]
-        if len(sizes) < _MIN_ERRORS:
+        absolute_errors = np.abs(np.asarray(errors, dtype=float))
+        absolute_errors = absolute_errors[np.isfinite(absolute_errors)]
+        if len(absolute_errors) < _MIN_ERRORS:
             return None
-        absolute = CLIP_FACTOR * float(np.quantile(sizes, ABSOLUTE_QUANTILE))
-        squared = CLIP_FACTOR * float(np.quantile(sizes**2, SQUARED_QUANTILE))
+        absolute = CLIP_FACTOR * float(np.quantile(absolute_errors, ABSOLUTE_QUANTILE))
+        squared = CLIP_FACTOR * float(np.quantile(absolute_errors**2, SQUARED_QUANTILE))
         if not absolute > 0.0:
             return None
-        n_above_absolute = int(np.count_nonzero(sizes > absolute))
-        n_above_squared = int(np.count_nonzero(sizes**2 > squared))
-        return cls(absolute, squared, len(sizes), n_above_absolute, n_above_squared)
+        n_above_absolute = int(np.count_nonzero(absolute_errors > absolute))
+        n_above_squared = int(np.count_nonzero(absolute_errors**2 > squared))
+        return cls(absolute, squared, len(absolute_errors), n_above_absolute, n_above_squared)
 
     def largest_error(self, metric: ClippedError) -> float:
-        """Return the largest absolute error that a metric counts.
+        """Return the absolute error at which a metric is clipped.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class ErrorClips(NamedTuple):
         return math.sqrt(self.squared) if metric.power == 2 else self.absolute
 
     def clipped_fraction(self, metric: ClippedError) -> float:
-        """Return the share of out-of-fold training errors beyond the clip of a metric.
+        """Return the fraction of out-of-fold training errors beyond the clip of a metric.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class ErrorClips(NamedTuple):
         return n_above / self.n_errors
 
     def apply(self, metric: Any) -> Any:
-        """Return a metric with this clip.
+        """Return a metric that clips errors at these limits, if it may use them.
 
         Parameters
         ----------
@@ -120,8 +120,9 @@ class ErrorClips(NamedTuple):
         Returns
         -------
         BoundedMetric or None
-            The same metric unless it is a mean of errors of one output without a declared range,
-            and the clip is smaller than the range of the training targets.
+            A metric with the clip, if the metric is a mean of errors of one output without a
+            declared range and the clip is smaller than the range of the training targets.
+            Otherwise the metric unchanged.
         """
         if not has_undeclared_range(metric):
             return metric
@@ -149,13 +150,13 @@ def has_undeclared_range(metric: BoundedMetric | None) -> bool:
     Returns
     -------
     bool
-        True if the limit follows from the training set.
+        True if the limit follows from the training set; False for other metrics and for None.
     """
     return isinstance(metric, ClippedError) and metric.has_undeclared_range
 
 
 def errors_of_scores(per_record: Array, metric: ClippedError) -> Array | None:
-    """Return the absolute errors behind scores of records, up to the clip of their metric.
+    """Return the clipped absolute errors from which scores of records were computed.
 
     Parameters
     ----------
@@ -167,7 +168,7 @@ def errors_of_scores(per_record: Array, metric: ClippedError) -> Array | None:
     Returns
     -------
     ndarray of shape (n,) or None
-        In units of the target. None for a pinball loss, which is cheaper on one side.
+        Errors in units of the target. None for a pinball loss, from which they do not follow.
     """
     if isinstance(metric, PinballLoss):
         return None

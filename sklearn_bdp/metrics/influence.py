@@ -13,16 +13,20 @@ from scipy.stats import rankdata
 
 from sklearn_bdp._typing import Array
 
-#: Functions that take several outputs, and return the loss of each one.
-_BY_OUTPUT = {
+#: Loss functions that return the loss of each output with ``multioutput="raw_values"``.
+_LOSSES_BY_OUTPUT = {
     *("mean_absolute_error", "mean_absolute_percentage_error", "mean_pinball_loss"),
     "mean_squared_log_error",
 }
-_SAMPLES = {"f1_score", "jaccard_score", "precision_score", "recall_score"}
+_SAMPLE_AVERAGES = {"f1_score", "jaccard_score", "precision_score", "recall_score"}
 
 
 def influence_on_score(
-    function_name: str, arguments: dict[str, Any], y: Array, response: Array, pos_label: Any = None
+    function_name: str,
+    arguments: dict[str, Any],
+    y: Array,
+    predictions: Array,
+    pos_label: Any = None,
 ) -> Array | None:
     """Return the influence of each record on a score function of scikit-learn.
 
@@ -33,33 +37,33 @@ def influence_on_score(
     arguments : dict
         Its arguments.
     y, response : ndarray of shape (n,) or (n, n_outputs)
-        Targets, and responses of the model as the function takes them.
+        Targets, and predictions in the form that the function takes.
     pos_label : object, default=None
-        Class whose probabilities a one-dimensional response holds.
+        Positive class of one-dimensional probabilities. If None, the last class.
 
     Returns
     -------
     ndarray of shape (n,) or None
-        Change of the function per change of the record's weight, in units of a mean over records.
-        None for functions that are not known here.
+        Derivative of the score by the record's weight, times the number of records. For a mean of
+        losses it is the loss minus its mean. None for other functions and arguments.
     """
     if function_name in _SKILLS and y.ndim == 1 and not arguments:
-        return _SKILLS[function_name](y, response, pos_label)
+        return _SKILLS[function_name](y, predictions, pos_label)
     if function_name == "roc_auc_score" and y.ndim == 1:
-        return _auc_influence(arguments, y, response, pos_label)
-    if arguments.get("average") == "samples" and function_name in _SAMPLES:
-        return _centered(_sample_scores(function_name, arguments, y, response))
-    if y.ndim == 2 and response.shape == y.shape:
-        return _mean_over_outputs(function_name, arguments, y, response)
-    if y.ndim != 1 or response.ndim != 1:
+        return _auc_influence(arguments, y, predictions, pos_label)
+    if arguments.get("average") == "samples" and function_name in _SAMPLE_AVERAGES:
+        return _centered(_sample_scores(function_name, arguments, y, predictions))
+    if y.ndim == 2 and predictions.shape == y.shape:
+        return _mean_over_outputs(function_name, arguments, y, predictions)
+    if y.ndim != 1 or predictions.ndim != 1:
         return None
     if function_name == "root_mean_squared_log_error" and not arguments:
-        return _root_influence(record_losses("mean_squared_log_error", {}, y, response))
-    return _centered(record_losses(function_name, arguments, y, response))
+        return _root_influence(record_losses("mean_squared_log_error", {}, y, predictions))
+    return _centered(record_losses(function_name, arguments, y, predictions))
 
 
 def record_losses(
-    function_name: str, arguments: dict[str, Any], y: Array, response: Array
+    function_name: str, arguments: dict[str, Any], y: Array, predictions: Array
 ) -> Array | None:
     """Return the losses whose mean is the value of a loss function, or None for other functions.
 
@@ -77,153 +81,170 @@ def record_losses(
     ndarray of shape (n,) or None
         Loss of each record.
     """
-    if function_name in _BY_OUTPUT and set(arguments) <= {"alpha"}:
-        # One record with an output for each of ours: the function returns every loss by itself.
-        function = getattr(sklearn.metrics, function_name)
+    if function_name in _LOSSES_BY_OUTPUT and set(arguments) <= {"alpha"}:
+        # Records are passed as outputs of a single record, so that the function returns each loss.
+        loss_function = getattr(sklearn.metrics, function_name)
         return np.asarray(
-            function(y[None], response[None], multioutput="raw_values", **arguments), dtype=float
+            loss_function(y[None], predictions[None], multioutput="raw_values", **arguments),
+            dtype=float,
         )
     if arguments or function_name not in ("mean_poisson_deviance", "mean_gamma_deviance"):
         return None
     y = np.asarray(y, dtype=float)
-    least = 0.0 if function_name == "mean_poisson_deviance" else np.finfo(float).tiny
-    if not (y.min() >= least and response.min() > 0.0):
+    min_target = 0.0 if function_name == "mean_poisson_deviance" else np.finfo(float).tiny
+    if not (y.min() >= min_target and predictions.min() > 0.0):
         return None  # scikit-learn raises its error
     if function_name == "mean_poisson_deviance":
-        return 2.0 * (xlogy(y, y / response) - y + response)
-    return 2.0 * (np.log(response / y) + y / response - 1.0)
+        return 2.0 * (xlogy(y, y / predictions) - y + predictions)
+    return 2.0 * (np.log(predictions / y) + y / predictions - 1.0)
 
 
 def _centered(values):
-    """Return values less their mean, or None without values."""
+    """Return values minus their mean, or None for None."""
     return None if values is None else values - values.mean()
 
 
 def _root_influence(losses):
-    """Return the influence on the root of a mean loss, None without losses or if all are 0."""
+    """Return the influence on the root of a mean loss, or None without losses or if all are 0."""
     if losses is None or losses.mean() == 0.0:
         return None
     return _centered(losses) / (2.0 * math.sqrt(losses.mean()))
 
 
-def _mean_over_outputs(function_name, arguments, y, response):
-    """Return the influence on a loss that is the mean of those of several outputs, or None."""
-    is_loss = function_name in _BY_OUTPUT or function_name == "root_mean_squared_log_error"
+def _mean_over_outputs(function_name, arguments, y, predictions):
+    """Return the influence on the mean loss of several outputs, or None for other functions."""
+    is_loss = function_name in _LOSSES_BY_OUTPUT or function_name == "root_mean_squared_log_error"
     options = dict(arguments)
     if not is_loss or options.pop("multioutput", "uniform_average") != "uniform_average":
         return None
-    by_output = [
+    influence_by_output = [
         influence_on_score(function_name, options, target, prediction)
-        for target, prediction in zip(y.T, response.T, strict=True)
+        for target, prediction in zip(y.T, predictions.T, strict=True)
     ]
-    if any(influence is None for influence in by_output):
+    if any(influence is None for influence in influence_by_output):
         return None
-    return np.mean(by_output, axis=0)
+    return np.mean(influence_by_output, axis=0)
 
 
-def _ratio_influence(losses, scales):
-    """Return the influence on 1 minus a ratio of two means; the reference has no first effect."""
-    mean_scale = float(np.mean(scales))
-    if not mean_scale > 0.0:
+def _ratio_influence(losses, reference_losses):
+    """Return the influence on 1 minus a ratio of two mean losses, or None if the second is 0.
+
+    The median or mean of which the reference losses are about is fixed: it minimizes them, so that
+    its change has no effect of first order.
+    """
+    mean_reference_loss = float(np.mean(reference_losses))
+    if not mean_reference_loss > 0.0:
         return None
-    return -(losses - float(np.mean(losses)) / mean_scale * scales) / mean_scale
+    return (
+        -(losses - float(np.mean(losses)) / mean_reference_loss * reference_losses)
+        / mean_reference_loss
+    )
 
 
-def _absolute_skill_influence(y, response, pos_label):
-    """Return the influence on the skill of absolute errors; ``pos_label`` has no meaning here."""
-    return _ratio_influence(np.abs(y - response), np.abs(y - np.median(y)))
+def _absolute_skill_influence(y, predictions, pos_label):
+    """Return the influence on the skill score of absolute errors; ``pos_label`` is not used."""
+    return _ratio_influence(np.abs(y - predictions), np.abs(y - np.median(y)))
 
 
-def _brier_influence(y, response, pos_label):
-    """Return the influence on the skill of Brier scores, of two classes or more."""
+def _brier_influence(y, predictions, pos_label):
+    """Return the influence on the Brier skill score, or None if a class has no probability."""
     classes = np.unique(y)
-    if response.ndim == 1:
+    if predictions.ndim == 1:
         is_positive = (y == (classes[-1] if pos_label is None else pos_label)).astype(float)
         return _ratio_influence(
-            (is_positive - response) ** 2, (is_positive - is_positive.mean()) ** 2
+            (is_positive - predictions) ** 2, (is_positive - is_positive.mean()) ** 2
         )
-    if response.shape[1] != classes.size:
+    if predictions.shape[1] != classes.size:
         return None
     is_class = (y[:, None] == classes).astype(float)
-    scales = np.sum((is_class - is_class.mean(axis=0)) ** 2, axis=1)
-    return _ratio_influence(np.sum((is_class - response) ** 2, axis=1), scales)
+    reference_losses = np.sum((is_class - is_class.mean(axis=0)) ** 2, axis=1)
+    return _ratio_influence(np.sum((is_class - predictions) ** 2, axis=1), reference_losses)
 
 
-#: Skill scores with a closed form: functions of targets, response and positive label.
+#: Influence on skill scores: functions of targets, predictions and positive label.
 _SKILLS = {"d2_absolute_error_score": _absolute_skill_influence, "d2_brier_score": _brier_influence}
 
 
-def _sample_scores(function_name, arguments, y, response):
-    """Return the score of each record over its labels, 0 where nothing is there to divide by."""
-    is_plain = set(arguments) <= {"average", "pos_label", "zero_division"}
-    if not (is_plain and arguments.get("zero_division", "warn") in ("warn", 0)):
+def _sample_scores(function_name, arguments, y, predictions):
+    """Return the score of each record over its labels, 0 if its denominator is 0.
+
+    ``y`` and ``predictions`` are indicators of shape (n, n_labels). Return None for others.
+    """
+    is_supported = set(arguments) <= {"average", "pos_label", "zero_division"}
+    if not (is_supported and arguments.get("zero_division", "warn") in ("warn", 0)):
         return None
-    if y.ndim != 2 or response.shape != y.shape:
+    if y.ndim != 2 or predictions.shape != y.shape:
         return None
     actual = np.asarray(y != 0)
-    called = np.asarray(response != 0)
-    n_hits = np.sum(actual & called, axis=1)
+    predicted = np.asarray(predictions != 0)
+    n_hits = np.sum(actual & predicted, axis=1)
     denominators = {
-        "f1_score": 0.5 * (actual.sum(axis=1) + called.sum(axis=1)),
-        "jaccard_score": np.sum(actual | called, axis=1),
-        "precision_score": called.sum(axis=1),
+        "f1_score": 0.5 * (actual.sum(axis=1) + predicted.sum(axis=1)),
+        "jaccard_score": np.sum(actual | predicted, axis=1),
+        "precision_score": predicted.sum(axis=1),
         "recall_score": actual.sum(axis=1),
     }
     return n_hits / np.maximum(denominators[function_name], 0.5)
 
 
-def _auc_influence(arguments, y, response, pos_label):
-    """Return the influence on ROC AUC of two classes, or of several as scikit-learn averages it."""
+def _auc_influence(arguments, y, predictions, pos_label):
+    """Return the influence on ROC AUC of two classes, or on an average for several.
+
+    Return None for arguments that are not supported.
+    """
     classes = np.unique(y)
-    if response.ndim == 1 and classes.size == 2 and not arguments:
+    if predictions.ndim == 1 and classes.size == 2 and not arguments:
         is_positive = y == (classes[1] if pos_label is None else pos_label)
-        return _pair_influence(response, is_positive, ~is_positive)[1]
+        return _pair_influence(predictions, is_positive, ~is_positive)[1]
     average = arguments.get("average", "macro")
-    is_plain = set(arguments) <= {"average", "multi_class"} and average in ("macro", "weighted")
-    if not is_plain or response.shape != (y.size, classes.size):
+    is_supported = set(arguments) <= {"average", "multi_class"} and average in ("macro", "weighted")
+    if not is_supported or predictions.shape != (y.size, classes.size):
         return None
     is_class = [y == label for label in classes]
     if arguments.get("multi_class") == "ovr":
-        comparisons = _rest_comparisons(response, is_class)
+        comparisons = _rest_comparisons(predictions, is_class)
     elif arguments.get("multi_class") == "ovo":
-        comparisons = _class_comparisons(response, is_class)
+        comparisons = _class_comparisons(predictions, is_class)
     else:
         return None
     return _averaged_influence(comparisons, is_weighted=average == "weighted")
 
 
-def _rest_comparisons(response, is_class):
-    """Return the AUC of each class against all others, its influence, and the class."""
+def _rest_comparisons(predictions, is_class):
+    """Return for each class the AUC against all others, its influence, and the class's mask."""
     comparisons = []
-    for k, members in enumerate(is_class):
-        auc, influence = _pair_influence(response[:, k], members, ~members)
-        comparisons.append((auc, influence, members))
+    for k, is_member in enumerate(is_class):
+        auc, influence = _pair_influence(predictions[:, k], is_member, ~is_member)
+        comparisons.append((auc, influence, is_member))
     return comparisons
 
 
-def _class_comparisons(response, is_class):
-    """Return the AUC of each pair of classes, its influence, and the records of both."""
+def _class_comparisons(predictions, is_class):
+    """Return for each pair of classes the mean AUC, its influence, and the mask of both classes."""
     comparisons = []
-    for first, second in itertools.combinations(range(len(is_class)), 2):
-        forward = _pair_influence(response[:, first], is_class[first], is_class[second])
-        backward = _pair_influence(response[:, second], is_class[second], is_class[first])
-        mean_auc = 0.5 * (forward[0] + backward[0])
-        mean_influence = 0.5 * (forward[1] + backward[1])
-        comparisons.append((mean_auc, mean_influence, is_class[first] | is_class[second]))
+    for i, j in itertools.combinations(range(len(is_class)), 2):
+        auc_of_i, influence_of_i = _pair_influence(predictions[:, i], is_class[i], is_class[j])
+        auc_of_j, influence_of_j = _pair_influence(predictions[:, j], is_class[j], is_class[i])
+        mean_auc = 0.5 * (auc_of_i + auc_of_j)
+        mean_influence = 0.5 * (influence_of_i + influence_of_j)
+        comparisons.append((mean_auc, mean_influence, is_class[i] | is_class[j]))
     return comparisons
 
 
 def _averaged_influence(comparisons, *, is_weighted):
-    """Return the influence on a mean of AUCs, weighted by the shares of their records or not."""
+    """Return the influence on a mean of AUCs, with equal weights or weighted by class proportions.
+
+    ``comparisons`` are tuples of an AUC, its influence and the mask of its records.
+    """
     if not is_weighted:
         return np.mean([influence for _, influence, _ in comparisons], axis=0)
     total_weight = 0.0
     total_influence = 0.0
-    for auc, influence, members in comparisons:
-        weight = np.mean(members)
+    for auc, influence, is_member in comparisons:
+        weight = np.mean(is_member)
         total_weight += weight
-        # Shares of classes vary, too; their sum does not.
-        total_influence = total_influence + weight * influence + (members - weight) * auc
+        # A record's weight also changes the proportion of its class.
+        total_influence = total_influence + weight * influence + (is_member - weight) * auc
     return total_influence / total_weight
 
 
@@ -235,7 +256,7 @@ def _pair_influence(scores, is_positive, is_negative):
     positive_scores = scores[is_positive]
     negative_scores = scores[is_negative]
     ranks = rankdata(np.concatenate([positive_scores, negative_scores]))
-    # Share of the other set that a record is ranked on the right side of.
+    # For each record, the proportion of the other set with which it is ranked correctly.
     wins_of_positive = (ranks[:n_positive] - rankdata(positive_scores)) / n_negative
     wins_of_negative = 1.0 - (ranks[n_positive:] - rankdata(negative_scores)) / n_positive
     auc = float(np.mean(wins_of_positive))

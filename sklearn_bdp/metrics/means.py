@@ -34,10 +34,10 @@ from sklearn_bdp.metrics.statistics import (
 )
 from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 
-#: A limit that moves the training-side score by less than this part of it is not worth a warning.
-_BITES = 0.05
-#: Widest range of targets: its square is a double.
-_WIDEST = 1e100
+#: Clipping is noticeable if it changes the training score by more than this fraction of it.
+_NOTICEABLE_CHANGE = 0.05
+#: Largest range of targets. Its square is still a finite floating-point number.
+_MAX_WIDTH = 1e100
 _CLASS_TARGETS = ("binary", "multiclass")
 _LABEL_TARGETS = (*_CLASS_TARGETS, "multilabel-indicator")
 
@@ -46,14 +46,14 @@ _LABEL_TARGETS = (*_CLASS_TARGETS, "multilabel-indicator")
 class Clipping:
     """Effect of clipping on some training records; sums are in score units."""
 
-    n: int  # records
-    n_clipped: int
-    clipped: float  # sum of scores as they are measured
-    plain: float  # the same without clipping
-    worst: float = math.inf  # the lowest score without clipping
+    n: int  # number of records
+    n_clipped: int  # number of records whose score clipping changes
+    clipped: float  # sum of the clipped scores
+    plain: float  # sum of the scores without clipping
+    worst: float = math.inf  # lowest score without clipping
 
     def __add__(self, other):
-        """Return the effect on both sets of records."""
+        """Return the effect on the records of both objects; None has no records."""
         if other is None:
             return self
         return Clipping(
@@ -67,25 +67,27 @@ class Clipping:
     @property
     def is_noticeable(self) -> bool:
         """Whether clipping changes the score noticeably."""
-        return self.clipped - self.plain > _BITES * abs(self.plain)
+        return self.clipped - self.plain > _NOTICEABLE_CHANGE * abs(self.plain)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClippedMetric(MeanMetric):
-    """A mean of scores without a bound of their own: no record counts more than a limit."""
+    """Base of means of scores that are clipped, because they have no lower bound."""
 
     @abc.abstractmethod
-    def _limit(self) -> tuple[str, str]:
-        """Return the limit and the advice for a score that clipping changes, in words."""
+    def _limit_and_advice(self) -> tuple[str, str]:
+        """Return texts for messages: the limit, and advice if clipping changes the score."""
 
     @property
     def remedy(self) -> str:
-        """Advice for a score that clipping changes, in words."""
-        return self._limit()[1]
+        """Advice if clipping changes the score, as a clause for messages."""
+        _, advice = self._limit_and_advice()
+        return advice
 
     @property
     def display_name(self) -> str:
-        return f"{self.name} (clipped at {self._limit()[0]})"
+        limit, _ = self._limit_and_advice()
+        return f"{self.name} (clipped at {limit})"
 
     @property
     def caveat(self) -> str:
@@ -95,42 +97,53 @@ class ClippedMetric(MeanMetric):
         )
 
     @abc.abstractmethod
-    def _raw(self, estimator, X, y):
-        """Return the values from which scores are computed, one row per record."""
+    def _unclipped_values(self, estimator, X, y):
+        """Return the values from which scores are computed: errors, probabilities or scores.
+
+        The first axis is that of the records.
+        """
 
     @abc.abstractmethod
-    def _unit(self, raw, clipped):
-        """Return scores in units of [0, 1]; without clipping they may be below 0."""
+    def _unit_scores(self, raw_values, is_clipped):
+        """Return scores of `_unclipped_values` in units of [0, 1]; below 0 without clipping."""
 
     def record_scores(self, estimator, X, y):
-        return self._unit(self._raw(estimator, X, y), True)
+        return self._unit_scores(self._unclipped_values(estimator, X, y), True)
 
     def clipping(self, estimator: Any, X: Any, y: ArrayLike, per_record: Any) -> Clipping | None:
         n = len(per_record)
-        total = float(self.from_unit(per_record).sum())
-        if self._cut(per_record):
+        clipped_sum = float(self.from_unit(per_record).sum())
+        if self._may_clip(per_record):
             try:
                 with suppress_output():
-                    raw = self._raw(estimator, X, self.check_input(estimator, X, y))
+                    raw_values = self._unclipped_values(
+                        estimator, X, self.check_input(estimator, X, y)
+                    )
             except Exception:  # other checks report a model that fails on some records
                 return None
-            unclipped = self._unit(raw, False)
+            unclipped = self._unit_scores(raw_values, False)
             is_failed = np.isnan(unclipped)
             unclipped[is_failed] = per_record[is_failed]
-            count = int(np.count_nonzero(unclipped < self._unit(raw, True)))
-            scores = self.from_unit(unclipped)
-            return Clipping(n, count, total, float(scores.sum()), float(scores.min()))
-        return Clipping(n, 0, total, total)
+            n_clipped = int(np.count_nonzero(unclipped < self._unit_scores(raw_values, True)))
+            unclipped_scores = self.from_unit(unclipped)
+            return Clipping(
+                n=n,
+                n_clipped=n_clipped,
+                clipped=clipped_sum,
+                plain=float(unclipped_scores.sum()),
+                worst=float(unclipped_scores.min()),
+            )
+        return Clipping(n=n, n_clipped=0, clipped=clipped_sum, plain=clipped_sum)
 
-    def _cut(self, per_record):
-        """Return whether a record may have been clipped: only then the model predicts again."""
+    def _may_clip(self, per_record):
+        """Return whether clipping may have changed a record's score."""
         return bool((per_record <= 0.0).any())
 
 
 def class_index(y, classes):
-    """Return the position of each label among the classes, -1 for labels unknown to the model."""
-    position = {label: index for index, label in enumerate(classes.tolist())}
-    return np.array([position.get(label, -1) for label in y.tolist()], dtype=np.intp)
+    """Return the position of each label in the array of classes, -1 for a label not in it."""
+    position_of_label = {label: index for index, label in enumerate(classes.tolist())}
+    return np.array([position_of_label.get(label, -1) for label in y.tolist()], dtype=np.intp)
 
 
 @register_metric("accuracy")
@@ -183,7 +196,7 @@ class HammingScore(Accuracy):
 class TopKAccuracy(MeanMetric):
     """Share of the records whose target is among the ``k`` classes with the highest scores.
 
-    Ties go to the class that comes later, as in scikit-learn.
+    Of classes with equal scores, the later ones are taken first, as in scikit-learn.
     """
 
     methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
@@ -199,9 +212,9 @@ class TopKAccuracy(MeanMetric):
     @classmethod
     def build(cls, name, *, classes, y, options):
         k = check_integer("k", options.get("k", 2), low=1)
-        count = _count_classes(classes, y)
-        if count is not None and not k < count:
-            raise ValueError(f"k must be below the number of classes, {count}, got k={k}.")
+        n_classes = _count_classes(classes, y)
+        if n_classes is not None and not k < n_classes:
+            raise ValueError(f"k must be below the number of classes, {n_classes}, got k={k}.")
         lower, upper = cls.score_range
         return cls(name=name, lower=lower, upper=upper, k=k)
 
@@ -214,22 +227,27 @@ class TopKAccuracy(MeanMetric):
 
     def record_scores(self, estimator, X, y):
         scores = respond(estimator, X, self.methods).astype(float)
-        target = class_index(y, np.asarray(estimator.classes_))
-        cut = 0.0 if hasattr(estimator, "decision_function") else 0.5
+        target_index = class_index(y, np.asarray(estimator.classes_))
+        binary_threshold = 0.0 if hasattr(estimator, "decision_function") else 0.5
         if scores.ndim == 2 and scores.shape[1] == 2:
             scores = scores[:, 1]
         if scores.ndim == 1:
-            scores = np.column_stack([np.full(len(scores), cut), scores])
-            # At the cut the first class wins, against the order of ties below.
-            scores[:, 1] = np.where(scores[:, 1] == cut, -np.inf, scores[:, 1])
+            scores = np.column_stack([np.full(len(scores), binary_threshold), scores])
+            # At the threshold scikit-learn predicts the first class, not the later one.
+            scores[:, 1] = np.where(scores[:, 1] == binary_threshold, -np.inf, scores[:, 1])
         if scores.shape[1] != len(estimator.classes_):
             raise ValueError(f"{self.name} needs one score per class, got shape {scores.shape}.")
-        best = np.argsort(scores, axis=1, kind="stable")[:, ::-1][:, : self.k]
-        hits = (best == target[:, None]).any(axis=1).astype(float)
+        top_classes = np.argsort(scores, axis=1, kind="stable")[:, ::-1][:, : self.k]
+        hits = (top_classes == target_index[:, None]).any(axis=1).astype(float)
         return np.where(np.isnan(scores).any(axis=1), np.nan, hits)
 
 
 def _brier_loss(y, predictions):
+    """Return the Brier loss of each record.
+
+    ``y`` are positions of classes, ``predictions`` probabilities of the second class, or of all
+    classes with shape (n, n_classes).
+    """
     if predictions.ndim == 1:
         return (y - predictions) ** 2
     is_class = np.arange(predictions.shape[1]) == y[:, np.newaxis]
@@ -239,16 +257,16 @@ def _brier_loss(y, predictions):
 @register_metric("neg_brier_score")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BrierScore(MeanMetric):
-    r"""Minus the squared distance of the probabilities from the truth.
+    r"""Minus the squared distance of the probabilities from the actual class.
 
     A record's score in [0, 1] is one minus
-    :math:`\tfrac12 \sum_k (p_k - 1[y = k])^2 \in [0, 1]`. A label that the model does not
-    know counts as a class with probability zero.
+    :math:`\tfrac12 \sum_k (p_k - 1[y = k])^2 \in [0, 1]`. A label that is not a class of the model
+    counts as a class with probability zero.
     """
 
     methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
     options: ClassVar[tuple[str, ...]] = ("n_classes",)
-    #: Of two classes, the score is the same whichever is positive.
+    #: The score of two classes is the same for both choices of the positive class.
     ignored_arguments: ClassVar[tuple[str, ...]] = ("pos_label",)
     placeholder_options: ClassVar[Mapping[str, Any]] = {"n_classes": 2}
     range_text: ClassVar[str] = "[−1, 0], [−2, 0] beyond two classes"
@@ -258,34 +276,34 @@ class BrierScore(MeanMetric):
         _brier_loss,
         "chances",
         cells=class_cells,
-        trust=(0.001, 0.001),
+        min_tested_alphas=(0.001, 0.001),
         dates=DateFacts(scale="unit"),
     )
     target_types: ClassVar[tuple[str, ...]] = _CLASS_TARGETS
 
     @classmethod
     def build(cls, name, *, classes, y, options):
-        count = options.get("n_classes")
-        if count is None:
-            count = _count_classes(classes, y)
+        n_classes = options.get("n_classes")
+        if n_classes is None:
+            n_classes = _count_classes(classes, y)
         else:
-            count = check_integer("n_classes", count, low=2)
-        if count is None:
+            n_classes = check_integer("n_classes", n_classes, low=2)
+        if n_classes is None:
             raise ValueError(
                 f"{name} needs the number of classes for its range: pass y= (training targets), a "
                 "fitted estimator=, or n_classes=."
             )
         # scikit-learn halves the score for two classes and not for more.
-        return cls(name=name, lower=-1.0 if count == 2 else -2.0, upper=0.0)
+        return cls(name=name, lower=-1.0 if n_classes == 2 else -2.0, upper=0.0)
 
     def record_scores(self, estimator, X, y):
         classes, probabilities = class_probabilities(estimator, X)
-        target = class_index(y, classes)
-        is_known_class = target >= 0
-        target_probabilities = probabilities[np.arange(len(y)), target]
+        target_index = class_index(y, classes)
+        is_known_class = target_index >= 0
+        target_probabilities = probabilities[np.arange(len(y)), target_index]
         target_probabilities = np.where(is_known_class, target_probabilities, 0.0)
-        distance = (probabilities**2).sum(axis=1) - 2.0 * target_probabilities + 1.0
-        return 1.0 - 0.5 * distance
+        squared_distance = (probabilities**2).sum(axis=1) - 2.0 * target_probabilities + 1.0
+        return 1.0 - 0.5 * squared_distance
 
 
 def _log_loss(y, predictions):
@@ -301,8 +319,8 @@ def _log_loss(y, predictions):
 class LogLoss(ClippedMetric):
     r"""Logarithm of the target's probability, at least that of ``clip``.
 
-    Score :math:`\ln \max(p_y, clip) \in [\ln clip, 0]`; a label the model does not know has
-    probability zero and gets the worst score.
+    The score is :math:`\ln \max(p_y, clip) \in [\ln clip, 0]`. A label that is not a class of the
+    model has probability zero and gets the worst score.
     """
 
     methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
@@ -310,13 +328,17 @@ class LogLoss(ClippedMetric):
     clip: float = 0.01
 
     options: ClassVar[tuple[str, ...]] = ("clip",)
-    #: The classes are the model's.
+    #: The classes are those of the model.
     ignored_arguments: ClassVar[tuple[str, ...]] = ("labels",)
     range_text: ClassVar[str] = "[ln clip, 0]"
     is_loss: ClassVar[bool] = True
     bounds_differences: ClassVar[bool] = True
     unit_statistic: ClassVar[Statistic] = mean_loss(
-        _log_loss, "chances", cells=class_cells, trust=(0.001, 0.001), skewed=(False, True)
+        _log_loss,
+        "chances",
+        cells=class_cells,
+        min_tested_alphas=(0.001, 0.001),
+        corrects_skewness=(False, True),
     )
     target_types: ClassVar[tuple[str, ...]] = _CLASS_TARGETS
 
@@ -330,30 +352,30 @@ class LogLoss(ClippedMetric):
         clip = check_real("clip", clip, low=0.0, high=1.0, closed="neither")
         return cls(name=name, lower=math.log(clip), upper=0.0, clip=clip, note=note)
 
-    def _limit(self):
+    def _limit_and_advice(self):
         return f"a probability of {self.clip:g}", (
             f"scoring=get_metric('neg_log_loss', clip={self.clip / 100:.0g}) moves the limit "
             "(intervals widen with it), and 'neg_brier_score' needs none"
         )
 
-    def _raw(self, estimator, X, y):
+    def _unclipped_values(self, estimator, X, y):
         classes, probabilities = class_probabilities(estimator, X)
-        target = class_index(y, classes)
-        return np.where(target >= 0, probabilities[np.arange(len(y)), target], 0.0)
+        target_index = class_index(y, classes)
+        return np.where(target_index >= 0, probabilities[np.arange(len(y)), target_index], 0.0)
 
-    def _unit(self, raw, clipped):
-        # scikit-learn's own log loss is clipped, too: at the precision of a double.
-        floor = self.clip if clipped else min(self.clip, np.finfo(float).eps)
-        return 1.0 - np.log(np.maximum(raw, floor)) / math.log(self.clip)
+    def _unit_scores(self, target_probabilities, is_clipped):
+        # scikit-learn's own log loss is clipped, too: at the machine epsilon.
+        floor = self.clip if is_clipped else min(self.clip, np.finfo(float).eps)
+        return 1.0 - np.log(np.maximum(target_probabilities, floor)) / math.log(self.clip)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClippedError(ClippedMetric):
-    r"""Minus the absolute or squared error, no record counting more than a declared cap.
+    r"""Minus the absolute or squared error, which is clipped at a limit.
 
-    With the cap ``width`` on the absolute error, the score is
-    :math:`-\min(|y - \hat y|, width)^p \in [-width^p, 0]`, ``p`` the power; several outputs, each
-    with its own cap, are averaged. It equals scikit-learn's wherever no error exceeds the cap.
+    ``width`` is the largest absolute error that counts, for several outputs one for each. The score
+    is :math:`-\min(|y - \hat y|, width)^p \in [-width^p, 0]` with the power ``p``, averaged over
+    outputs. It equals scikit-learn's if no error exceeds ``width``.
     """
 
     power: int = 1
@@ -367,24 +389,26 @@ class ClippedError(ClippedMetric):
 
     @classmethod
     def build(cls, name, *, classes, y, options):
-        width, note = _cap(name, y, options.get("bounds"))
+        width, note = _error_bound(name, y, options.get("bounds"))
         lower = -float(np.mean(np.asarray(width, dtype=float) ** cls.error_power))
         return cls(name=name, lower=lower, upper=0.0, note=note, width=width, power=cls.error_power)
 
-    def _limit(self):
-        return "errors of " + ", ".join(f"{part:.4g}" for part in self._cap), (
+    def _limit_and_advice(self):
+        limits = ", ".join(f"{max_error:.4g}" for max_error in self._max_errors)
+        advice = (
             f"scoring=get_metric({self.name!r}, bounds=(low, high)), with the range that targets "
             "and predictions can have, moves the limit (intervals widen with it)"
         )
+        return f"errors of {limits}", advice
 
     @property
     def unclipped_statistic(self) -> Statistic:
-        """Leave-one-unit-out values of the error as it is: approximate rows need no range."""
+        """Statistic of the unclipped error without each unit, for approximate rows."""
         return self.unit_statistic
 
     @property
     def has_undeclared_range(self) -> bool:
-        """Whether errors of one output are clipped at a limit from the training set."""
+        """Whether the limit of errors of one output follows from the training set."""
         return bool(self.note) and np.ndim(self.width) == 0
 
     def evaluate(self, estimator: Any, X: Any, y: ArrayLike) -> Evaluation:
@@ -396,7 +420,7 @@ class ClippedError(ClippedMetric):
             return self.evaluate_errors(errors)
 
     def evaluate_errors(self, errors: Array) -> Evaluation:
-        """Return the evaluation of a model with these errors.
+        """Return the evaluation of a model from its errors.
 
         Parameters
         ----------
@@ -406,48 +430,53 @@ class ClippedError(ClippedMetric):
         Returns
         -------
         Evaluation
-            Scores in [0, 1], with the errors, which another clip needs.
+            Scores in [0, 1], with the errors, so that they can be clipped at another limit.
         """
-        evaluation = self._evaluated(None, self._unit(errors[:, None], True), None)
+        evaluation = self._evaluated(None, self._unit_scores(errors[:, None], True), None)
         failing = np.flatnonzero(np.isnan(errors))
         return dataclasses.replace(evaluation, failing=failing, errors=errors)
 
     def _record_errors(self, estimator, X, y):
-        return self._raw(estimator, X, y)[:, 0]
+        """Return targets minus predictions of a single output, shape (n,)."""
+        return self._unclipped_values(estimator, X, y)[:, 0]
 
     @property
-    def _cap(self):
+    def _max_errors(self):
+        """Largest absolute error that counts, of each output, shape (n_outputs,)."""
         return np.atleast_1d(np.asarray(self.width, dtype=float))
 
-    def _cut(self, per_record):
-        return np.size(self.width) > 1 or super()._cut(per_record)
+    def _may_clip(self, per_record):
+        return np.size(self.width) > 1 or super()._may_clip(per_record)
 
-    def _unit(self, raw, clipped):
-        cap = self._cap
-        error = np.minimum(np.abs(raw), cap) if clipped else np.abs(raw)
-        return 1.0 - (error**self.power).mean(axis=1) / (cap**self.power).mean()
+    def _unit_scores(self, errors, is_clipped):
+        max_errors = self._max_errors
+        absolute_errors = np.abs(errors)
+        if is_clipped:
+            absolute_errors = np.minimum(absolute_errors, max_errors)
+        mean_losses = (absolute_errors**self.power).mean(axis=1)
+        return 1.0 - mean_losses / (max_errors**self.power).mean()
 
-    def difference_limits(self, first: Any, second: Any) -> tuple[Any, Any]:
-        """Return the least and the largest gain of one prediction over another (theory G31).
+    def difference_limits(self, first_predictions: Any, second_predictions: Any) -> tuple[Any, Any]:
+        """Return bounds of the difference of two models' scores, for all targets (theory G31).
 
         Parameters
         ----------
-        first, second : ndarray of shape (n,)
+        first_predictions, second_predictions : ndarray of shape (n,)
             Predictions of two models for the same records, of one output.
 
         Returns
         -------
-        least, most : ndarray of shape (n,)
-            Ends of the difference between the second and the first model's score over all targets,
-            in units of the range.
+        lower, upper : ndarray of shape (n,)
+            Bounds of the second model's score minus the first model's, in units of the range.
         """
-        cap = float(self._cap[0])
-        distance = np.minimum(np.abs(second - first), cap)
-        largest_gain = (cap**self.power - (cap - distance) ** self.power) / cap**self.power
-        return -largest_gain, largest_gain
+        max_error = float(self._max_errors[0])
+        distance = np.minimum(np.abs(second_predictions - first_predictions), max_error)
+        max_loss = max_error**self.power
+        max_difference = (max_loss - (max_error - distance) ** self.power) / max_loss
+        return -max_difference, max_difference
 
-    def _raw(self, estimator, X, y):
-        """Return ``y - prediction``, one column for each output."""
+    def _unclipped_values(self, estimator, X, y):
+        """Return targets minus predictions, one column for each output."""
         prediction = respond(estimator, X, self.methods).astype(float)
         prediction = prediction.reshape(len(prediction), -1)
         target = y.astype(float).reshape(len(y), -1)
@@ -469,7 +498,7 @@ class ClippedError(ClippedMetric):
 @register_metric("neg_mean_absolute_error")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AbsoluteError(ClippedError):
-    """Minus the absolute error, at most a declared cap."""
+    """Minus the absolute error, clipped at a limit."""
 
     is_loss: ClassVar[bool] = True
     bounds_differences: ClassVar[bool] = True
@@ -477,8 +506,8 @@ class AbsoluteError(ClippedError):
     difference_proofs_without_range: ClassVar[Mapping[str, str]] = proofs.ERROR_DIFFERENCE
     unit_statistic: ClassVar[Statistic] = mean_loss(
         lambda y, predictions: np.abs(y - predictions),
-        trust=(0.001, 0.005),
-        skewed=(True, True),
+        min_tested_alphas=(0.001, 0.005),
+        corrects_skewness=(True, True),
         dates=DateFacts(scale="raw"),
     )
 
@@ -486,15 +515,15 @@ class AbsoluteError(ClippedError):
 @register_metric("neg_mean_squared_error")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquaredError(ClippedError):
-    """Minus the squared error, at most the square of a declared cap."""
+    """Minus the squared error, clipped at the square of a limit."""
 
     is_loss: ClassVar[bool] = True
     bounds_differences: ClassVar[bool] = True
     unit_statistic: ClassVar[Statistic] = mean_loss(
         lambda y, predictions: (y - predictions) ** 2,
-        trust=(0.002, 0.005),
-        skewed=(True, True),
-        heavy=True,
+        min_tested_alphas=(0.002, 0.005),
+        corrects_skewness=(True, True),
+        is_heavy_tailed=True,
     )
     error_power: ClassVar[int] = 2
     range_text: ClassVar[str] = "[−(high − low)², 0]"
@@ -503,7 +532,7 @@ class SquaredError(ClippedError):
 @register_metric("neg_mean_pinball_loss")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PinballLoss(ClippedError):
-    r"""Minus the pinball loss of the quantile ``alpha``, of errors up to a declared cap.
+    r"""Minus the pinball loss of the quantile ``alpha``, of errors that are clipped at a limit.
 
     The score is :math:`-\alpha e` for :math:`e = \min(y - \hat y, width) \ge 0` and
     :math:`(1 - \alpha) e` for :math:`e = \max(y - \hat y, -width) < 0`, averaged over outputs.
@@ -519,7 +548,7 @@ class PinballLoss(ClippedError):
 
     @classmethod
     def build(cls, name, *, classes, y, options):
-        width, note = _cap(name, y, options.get("bounds"))
+        width, note = _error_bound(name, y, options.get("bounds"))
         alpha = check_real("alpha", options.get("alpha", 0.5), low=0.0, high=1.0)
         lower = -max(alpha, 1.0 - alpha) * float(np.mean(np.asarray(width, dtype=float)))
         return cls(name=name, lower=lower, upper=0.0, note=note, width=width, alpha=alpha)
@@ -534,48 +563,59 @@ class PinballLoss(ClippedError):
     def unclipped_statistic(self):
         return pinball_statistic(self.alpha)
 
-    def difference_limits(self, first: Any, second: Any) -> tuple[Any, Any]:
-        """Return the least and the largest gain of one prediction over another (theory G31).
+    def difference_limits(self, first_predictions: Any, second_predictions: Any) -> tuple[Any, Any]:
+        """Return bounds of the difference of two models' scores, for all targets (theory G31).
 
         Parameters
         ----------
-        first, second : ndarray of shape (n,)
+        first_predictions, second_predictions : ndarray of shape (n,)
             Predictions of two models for the same records, of one output.
 
         Returns
         -------
-        least, most : ndarray of shape (n,)
-            Ends of the difference between the second and the first model's score over all targets,
-            in units of the range.
+        lower, upper : ndarray of shape (n,)
+            Bounds of the second model's score minus the first model's, in units of the range.
         """
-        cap = float(self._cap[0])
-        gap = np.clip(second - first, -2.0 * cap, 2.0 * cap)
-        costs = np.stack([self.alpha * gap, (self.alpha - 1.0) * gap])
-        costs /= max(self.alpha, 1.0 - self.alpha) * cap
-        return np.maximum(costs.min(axis=0), -1.0), np.minimum(costs.max(axis=0), 1.0)
+        max_error = float(self._max_errors[0])
+        difference = np.clip(
+            second_predictions - first_predictions, -2.0 * max_error, 2.0 * max_error
+        )
+        # Changes of the score if the target is above both predictions, and if it is below.
+        score_changes = np.stack([self.alpha * difference, (self.alpha - 1.0) * difference])
+        score_changes /= max(self.alpha, 1.0 - self.alpha) * max_error
+        lower = np.maximum(score_changes.min(axis=0), -1.0)
+        upper = np.minimum(score_changes.max(axis=0), 1.0)
+        return lower, upper
 
-    def _cut(self, per_record):
-        return True  # the cheaper side of the loss is clipped before its score is the worst
+    def _may_clip(self, per_record):
+        return True  # errors on the cheaper side are clipped at a score above 0
 
-    def _unit(self, raw, clipped):
-        cap = self._cap
-        error = np.clip(raw, -cap, cap) if clipped else raw
-        loss = np.maximum(self.alpha * error, (self.alpha - 1.0) * error)
-        return 1.0 - loss.mean(axis=1) / (max(self.alpha, 1.0 - self.alpha) * cap.mean())
+    def _unit_scores(self, errors, is_clipped):
+        max_errors = self._max_errors
+        counted_errors = np.clip(errors, -max_errors, max_errors) if is_clipped else errors
+        losses = np.maximum(self.alpha * counted_errors, (self.alpha - 1.0) * counted_errors)
+        max_loss = max(self.alpha, 1.0 - self.alpha) * max_errors.mean()
+        return 1.0 - losses.mean(axis=1) / max_loss
 
 
 # -- ranges from public facts ---------------------------------------------------------------------
 
 
 def _count_classes(classes, y):
-    """Return the number of classes of a model or of training targets, None if unknown."""
+    """Return the number of classes of a model or else of training targets, at least 2.
+
+    Return None if both are None.
+    """
     if classes is None and y is None:
         return None
     return max(2, len(np.unique(as_labels(y)) if classes is None else classes))
 
 
-def _cap(name, y, bounds):
-    """Return the largest error that counts, of each output, and a note if no bounds were given."""
+def _error_bound(name, y, bounds):
+    """Return the largest error that counts, and a note if no bounds were passed.
+
+    The error is a number for one output, a tuple for several.
+    """
     targets = None if y is None else as_labels(y)
     if targets is not None:
         _check_numbers(name, targets)
@@ -593,9 +633,9 @@ def _cap(name, y, bounds):
     return _of_outputs(width), _clip_note(targets, width)
 
 
-def _of_outputs(width):
-    """Return the width of one output as a number, those of several as a tuple."""
-    return width[0] if len(width) == 1 else tuple(width)
+def _of_outputs(widths):
+    """Return a list of one number as that number, others as a tuple."""
+    return widths[0] if len(widths) == 1 else tuple(widths)
 
 
 def _check_numbers(name, targets):
@@ -609,29 +649,33 @@ def _check_numbers(name, targets):
 
 
 def _width_of_bounds(bounds, source=""):
-    """Return the distance of both bounds for each output; ``source`` of bounds for the error."""
+    """Return the distance of both bounds for each output, as a list.
+
+    ``source`` is a clause for the error message: where the bounds are from.
+    """
     is_pair = np.shape(bounds)[:1] == (2,) and np.ndim(bounds) in (1, 2) and np.size(bounds) > 0
     if is_pair:
         low, high = (
-            np.clip(np.atleast_1d(check_array("bounds", end)), -_WIDEST, _WIDEST) for end in bounds
+            np.clip(np.atleast_1d(check_array("bounds", end)), -_MAX_WIDTH, _MAX_WIDTH)
+            for end in bounds
         )
-        if (low < high).all() and (high - low < _WIDEST).all():
+        if (low < high).all() and (high - low < _MAX_WIDTH).all():
             return (high - low).tolist()
     raise ValueError(
         "bounds must be (low, high), numbers or one sequence for all outputs each, with low < "
-        f"high, less than {_WIDEST:g} apart, got bounds={bounds!r}{source}."
+        f"high, less than {_MAX_WIDTH:g} apart, got bounds={bounds!r}{source}."
     )
 
 
-def _clip_note(targets, width):
+def _clip_note(targets, widths):
     """Return the note on errors that are clipped at the range of the training targets."""
-    width_text = ", ".join(f"{output_width:g}" for output_width in width)
+    width_text = ", ".join(f"{output_width:g}" for output_width in widths)
     note = (
         f"errors are clipped at {width_text}, the range of the training targets; pass "
         "bounds=(low, high) to change it"
     )
-    lower, middle, upper = np.quantile(targets, [0.25, 0.5, 0.75])
-    # Positive targets reach ten times further above the median than half of them do.
-    if targets.min() > 0.0 and targets.max() - middle > 10.0 * max(upper - lower, 1e-12):
+    first_quartile, median, third_quartile = np.quantile(targets, [0.25, 0.5, 0.75])
+    interquartile_range = max(third_quartile - first_quartile, 1e-12)
+    if targets.min() > 0.0 and targets.max() - median > 10.0 * interquartile_range:
         note += ". The target has a heavy tail, so intervals are wide: fit and score log(y)"
     return note

@@ -15,7 +15,7 @@ from sklearn_bdp.metrics.means import ClippedMetric
 from sklearn_bdp.utils.hashing import object_digest
 from sklearn_bdp.utils.validation import check_boolean, check_real
 
-#: Rounding errors beyond a declared range, as a part of it.
+#: Numbers may exceed a declared range by this fraction of it, because of rounding errors.
 _SLACK = 1e-9
 
 
@@ -29,10 +29,10 @@ class PerRecordScore:
         ``function(estimator, X, y)`` with one number per record, shape ``(n,)``. A record's
         number may depend on that record and the fitted model only, not on other rows of ``X``.
     lower, upper : float, default=0.0, 1.0
-        Range of the numbers. On training records a number better than the best of it is an error
-        (:class:`~sklearn_bdp.exceptions.ScoreContractError`), and a number worse than the worst
-        is one of the candidate that leads a search: what loses anyway may be clipped. On the
-        holdout, where an error would tell of a record, all are clipped.
+        Range of the numbers. On training records, a better number than the range allows raises
+        :class:`~sklearn_bdp.exceptions.ScoreContractError`. A worse number raises it for the best
+        candidate of a search, and is clipped for the others. On the holdout, where an error would
+        reveal a record, all numbers are clipped.
     greater_is_better : bool, default=True
         False for losses. Scores are then the negative loss, in ``[-upper, -lower]``.
     name : str, optional
@@ -59,7 +59,7 @@ class PerRecordScore:
     >>> metric.name, metric.lower, metric.upper
     ('pinball', -5.0, -0.0)
 
-    What each error costs, if a missed 1 costs 5 and a false one 1:
+    The cost of errors, if a false negative costs 5 and a false positive 1:
 
     >>> def cost(estimator, X, y):
     ...     predicted = estimator.predict(X)
@@ -84,24 +84,31 @@ class PerRecordScore:
         check_boolean("greater_is_better", self.greater_is_better)
 
     def metric(self) -> BoundedMetric:
-        """Return the bounded metric this declares.
+        """Return the declared metric.
 
         Returns
         -------
         BoundedMetric
-            Its range is the declared one, negated for losses.
+            A metric with the declared range, negated for losses.
         """
         sign = 1.0 if self.greater_is_better else -1.0
-        low, high = sorted((sign * float(self.lower), sign * float(self.upper)))
-        default = getattr(self.function, "__name__", type(self.function).__name__)
+        score_lower, score_upper = sorted((sign * float(self.lower), sign * float(self.upper)))
+        default_name = getattr(self.function, "__name__", type(self.function).__name__)
         return CustomScore(
-            name=self.name or default, lower=low, upper=high, sign=sign, function=self.function
+            name=self.name or default_name,
+            lower=score_lower,
+            upper=score_upper,
+            sign=sign,
+            function=self.function,
         )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CustomScore(ClippedMetric):
-    """A declared per-record function as a metric."""
+    """Mean of a caller's per-record scores, clipped at their declared range.
+
+    ``sign`` is -1 for a loss, so that greater is better.
+    """
 
     function: Callable
     sign: float = 1.0
@@ -111,33 +118,36 @@ class CustomScore(ClippedMetric):
     _multioutput: ClassVar[bool] = True
 
     def __repr__(self):
-        # Part of the key that recognises a query asked before, so it names the function's
-        # content: an edited function is another query, the same one in a new process is not.
+        # The text is part of the query key. It has the digest of the function's code, so that an
+        # edited function is another query, and the same function in a new process is not.
         content = object_digest(self.function) or uuid.uuid4().hex
         return (
             f"PerRecordScore({self.name}, lower={self.lower!r}, upper={self.upper!r}, "
             f"sign={self.sign!r}, content={content})"
         )
 
-    # The range is the caller's own.
+    # The caller declared the range, so that texts need not mention it.
     display_name = MeanMetric.display_name
     caveat = MeanMetric.caveat
 
-    def _limit(self):
-        low, high = sorted((self.sign * self.lower, self.sign * self.upper))
-        return f"{low:g} to {high:g}", "declare the range that the numbers can have"
+    def _limit_and_advice(self):
+        lowest, highest = sorted((self.sign * self.lower, self.sign * self.upper))
+        return f"{lowest:g} to {highest:g}", "declare the range that the numbers can have"
 
-    def _raw(self, estimator, X, y):
+    def _unclipped_values(self, estimator, X, y):
         return self.sign * np.asarray(self.function(estimator, X, y), dtype=float)
 
-    def _unit(self, raw, clipped):
-        unit = (raw - self.lower) / (self.upper - self.lower)
-        return np.clip(unit, 0.0, 1.0) if clipped else np.where(unit < -_SLACK, unit, unit.clip(0))
+    def _unit_scores(self, scores, is_clipped):
+        unit_scores = (scores - self.lower) / (self.upper - self.lower)
+        if is_clipped:
+            return np.clip(unit_scores, 0.0, 1.0)
+        is_below = unit_scores < -_SLACK
+        return np.where(is_below, unit_scores, unit_scores.clip(0))  # removes rounding errors
 
     def training_scores(self, estimator, X, y):
-        """Raise, too, without a number for each record, or with one better than the best."""
+        """Return scores and their mean; raise ScoreContractError for a broken contract."""
         y = self.check_input(estimator, X, y)
-        scores = self._raw(estimator, X, y)
+        scores = self._unclipped_values(estimator, X, y)
         if scores.shape != (len(y),):
             description = f"shape {scores.shape}"
             if scores.ndim == 0:
@@ -150,7 +160,7 @@ class CustomScore(ClippedMetric):
         is_above = scores > self.upper + _SLACK * (self.upper - self.lower)
         if is_above.any():
             self._refuse_range(float(np.nanmax(scores)), int(is_above.sum()), len(y))
-        evaluation = self._evaluated(estimator, self._unit(scores, True), y)
+        evaluation = self._evaluated(estimator, self._unit_scores(scores, True), y)
         return evaluation.per_record, evaluation.value
 
     def check_training(self, estimator, X, y):
@@ -165,11 +175,15 @@ class CustomScore(ClippedMetric):
         if clipping is not None and clipping.n_clipped:
             self._refuse_range(clipping.worst, clipping.n_clipped, clipping.n)
 
-    def _refuse_range(self, score, count, n):
-        """Raise the error for a score outside the declared range."""
+    def _refuse_range(self, extreme_score, n_outside, n):
+        """Raise the error for scores of training records outside the declared range.
+
+        ``extreme_score`` is the one farthest outside, in score units.
+        """
+        declared_range, _ = self._limit_and_advice()
         raise ScoreContractError(
-            f"PerRecordScore {self.name} was declared with numbers from {self._limit()[0]}, got "
-            f"{self.sign * score:.6g} on a training record ({count:,} of {n:,} are outside). "
-            "Declare the range that the numbers can have (a loss: positive numbers and "
+            f"PerRecordScore {self.name} was declared with numbers from {declared_range}, got "
+            f"{self.sign * extreme_score:.6g} on a training record ({n_outside:,} of {n:,} are "
+            "outside). Declare the range that the numbers can have (a loss: positive numbers and "
             "greater_is_better=False), or clip them in the function. The holdout was not queried."
         )

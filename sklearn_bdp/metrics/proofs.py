@@ -1,8 +1,9 @@
 """Methods of proven rows in a final report, by kind of row and by dependence of the records.
 
-A dependence is one of ``"records"``, ``"groups"`` (independent units that are alike),
-``"stratified"``, ``"stratified groups"`` (not alike), ``"given the rest"`` (nodes of a network),
-``"dependent"`` (a declared dependence) and ``"past"`` (dates, each given its past).
+A dependence is one of these words. ``"records"`` and ``"groups"``: independent, identically
+distributed units. ``"stratified"`` and ``"stratified groups"``: independent units with different
+distributions. ``"given the rest"``: nodes of a network given all other nodes. ``"dependent"``: a
+declared dependence. ``"past"``: dates, each given its past.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,10 +17,10 @@ FREE = "order-free bound"  # G28, from G15 and G18
 TAIL = "concentration bound"  # G5, G8, G11
 PAST = "martingale bound"  # G26
 CLASSES = "U-statistic bound"  # G12, G19, G20, G36
-RECALLS = "interval for each class"  # its recalls, each at its part of the level
+RECALLS = "interval for each class"  # each recall with its fraction of the failure probability
 
-#: Families of intervals for a ratio of means of independent units, by method. Each function takes
-#: ``(sums, counts, *, bound, moments, log_inverse_level)`` as
+#: Functions that compute intervals for a ratio of means of independent units, by method. Each takes
+#: ``(sums, counts, *, bound, moments, log_inverse_alpha)`` as
 #: :func:`~sklearn_bdp.intervals.bounds.betting_interval` does, and returns a lower and an upper
 #: limit.
 UNIT_INTERVALS: dict[str, Callable[..., tuple[Any, Any]]] = {
@@ -27,7 +28,7 @@ UNIT_INTERVALS: dict[str, Callable[..., tuple[Any, Any]]] = {
     FREE: order_free_interval,
 }
 
-#: Method by dependence; no proof for a dependence that is missing.
+#: Method by dependence. A row has no proof for a dependence that is not a key.
 Proofs = Mapping[str, str]
 
 _INDEPENDENT: Proofs = {
@@ -41,17 +42,16 @@ _DEPENDENT: Proofs = {"dependent": TAIL, "past": PAST}
 
 #: A mean of scores of records, each in [0, 1].
 MEAN: Proofs = {**_OVER_RECORDS, **_DEPENDENT}
-#: A mean of zeros and ones.
+#: A mean of scores that are 0 or 1: a proportion.
 SHARE: Proofs = {**MEAN, "records": COUNTS, "given the rest": COUNTS, "stratified": COUNTS}
-#: The same inside a subgroup; records outside of it count zero.
+#: Means and proportions in a subgroup.
 MEAN_INSIDE: Proofs = _OVER_RECORDS
 SHARE_INSIDE: Proofs = {**_OVER_RECORDS, "records": COUNTS, "given the rest": COUNTS}
-#: Means of two models.
+#: Differences of the means of two models.
 DIFFERENCE: Proofs = MEAN
-#: Errors of two models without a range: the distance of the predictions bounds their difference.
+#: Differences of mean errors without a range: the distance of both predictions bounds them.
 ERROR_DIFFERENCE: Proofs = {"past": PAST}
-#: A share inside a class or among the records predicted as that class: given features, the target
-#: is the observed value.
+#: A proportion within a class, or within the records predicted as that class.
 CLASS_SHARE: Proofs = {**_INDEPENDENT, "records": COUNTS}
 CLASS_DIFFERENCE: Proofs = _INDEPENDENT
 #: A mean over classes, or over pairs of records of two classes.

@@ -1,7 +1,7 @@
-"""Ratios of two counts of predicted labels, such as precision: their limits are exact.
+"""Ratios of two counts of predicted labels, such as precision, which have exact limits.
 
-A closed holdout shows both counts, so that the limits of a final report are those of a proportion
-(theory G28). In a search a floor under the denominator is released first (theory G34).
+A final report reads both counts, so that its limits are those of a proportion (theory G28). A
+search releases a lower bound of the denominator first (theory G34).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ class RatioOfCounts:
 
     is_ratio: ClassVar[bool] = True
     is_binary: ClassVar[bool] = True
-    #: Whether the denominator does not depend on predictions, so that differences are means.
+    #: Whether the denominator does not depend on predictions, so that differences of two models
+    #: are means over its records.
     has_fixed_denominator: ClassVar[bool] = False
-    #: Whether the score is the share of hits, or F1 of it.
+    #: ``"share"`` if the score is the proportion of hits, ``"f1"`` if it is F1 of that.
     ratio_kind: ClassVar[RatioKind] = "share"
     #: Largest contribution of a record to the denominator.
     record_bound: ClassVar[float] = 1.0
@@ -36,7 +37,7 @@ class RatioOfCounts:
 
     @classmethod
     def without_range(cls, name: str, options: Any) -> Any:
-        """Return the metric for the rows of a report."""
+        """Return the metric; ``options`` have no effect."""
         return cls(name=name, lower=0.0, upper=1.0)  # type: ignore[call-arg] # of the metric
 
     @staticmethod
@@ -47,12 +48,17 @@ class RatioOfCounts:
         ----------
         actual, predicted : ndarray of bool, shape (n,)
             Which records are positive, and which are predicted as positive.
+
+        Returns
+        -------
+        numerator, denominator : ndarray of shape (n,)
+            Numbers from 0 to :attr:`record_bound`.
         """
         raise NotImplementedError
 
     @classmethod
     def share_counts(cls, actual: Array, predicted: Array) -> tuple[Array, Array]:
-        """Return the hits and the records among which they are counted (theory G34).
+        """Return masks of the hits and of the records that count (theory G34).
 
         Parameters
         ----------
@@ -62,18 +68,26 @@ class RatioOfCounts:
         Returns
         -------
         hits, counted : ndarray of bool, shape (n,)
-            The score is their ratio, converted by :attr:`ratio_kind`.
+            All hits count. The score is the ratio of both numbers, or F1 of it, by
+            :attr:`ratio_kind`.
         """
         return cls.counts(actual, predicted)
 
     @staticmethod
     def expected_denominator(prevalence: float) -> float:
-        """Return the contribution to the denominator that is expected of a record.
+        """Return the expected contribution of a record to the denominator.
+
+        It is computed as if predictions had the same prevalence as the classes.
 
         Parameters
         ----------
         prevalence : float
             Proportion of positive records.
+
+        Returns
+        -------
+        float
+            From 0 to :attr:`record_bound`.
         """
         return prevalence
 
@@ -85,7 +99,10 @@ class RatioOfCounts:
         in_subgroup: bool = False,
         is_private: bool = False,
     ) -> str:
-        """Return the method that proves a row; differences need a fixed denominator."""
+        """Return the method that proves a row, as `Metric.proof`.
+
+        Differences of two models have a proof if the denominator is fixed.
+        """
         if not is_difference:
             return proofs.CLASS_SHARE.get(dependence, "")
         return proofs.CLASS_DIFFERENCE.get(dependence, "") if self.has_fixed_denominator else ""
@@ -131,7 +148,7 @@ class NegativePredictiveValue(RatioMetric):
 @register_metric("jaccard")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Jaccard(RatioMetric):
-    """Share of the actual or predicted positives that are both."""
+    """True positives as a share of the records that are positive or predicted as positive."""
 
     score_function: ClassVar[str] = "jaccard_score"
 
@@ -163,8 +180,10 @@ class F1(RatioMetric):
         return 2.0 * prevalence
 
     @staticmethod
-    def count_limits(numerator, denominator, level, *, alike):
+    def count_limits(numerator, denominator, alpha, *, identically_distributed):
         n_hits = 0.5 * numerator
-        jaccard_limits = Jaccard.count_limits(n_hits, denominator - n_hits, level, alike=alike)
+        jaccard_limits = Jaccard.count_limits(
+            n_hits, denominator - n_hits, alpha, identically_distributed=identically_distributed
+        )
         lower, upper = score_of_share(jaccard_limits, "f1").tolist()
         return lower, upper

@@ -1,4 +1,4 @@
-"""All metrics of the package by name; each is defined by one class."""
+"""Look up metrics by name. Each metric is defined by one class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODULES = (by_class, means, ratios, report_only)
 
 
 def available_metrics() -> list[str]:
-    """Return the names `get_metric` accepts.
+    """Return the names that `get_metric` accepts.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def available_metrics() -> list[str]:
 
 
 def check_forecast(scoring: Any) -> None:
-    """Raise on a scorer whose width nobody can forecast before a model is known.
+    """Raise for a scorer whose interval width cannot be forecast without a model.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def check_forecast(scoring: Any) -> None:
     Raises
     ------
     UnboundedMetricError
-        If scikit-learn knows the scorer and no bound is proved for it.
+        If the scorer is callable, or a name of scikit-learn without a proven bound.
     """
     if scoring is None or isinstance(scoring, BoundedMetric):
         return
@@ -67,22 +67,22 @@ def check_forecast(scoring: Any) -> None:
 
 
 def planned_metric(scoring: Any) -> BoundedMetric:
-    """Return a metric that varies like the named one, with any valid range.
+    """Return a metric for plans, which have no training targets, with an arbitrary valid range.
 
     Parameters
     ----------
     scoring : str or BoundedMetric
-        A name, or a metric as it is.
+        A name of :func:`available_metrics`, or a metric.
 
     Returns
     -------
     BoundedMetric
-        For plans, which know no training targets.
+        The metric of the name. A metric is returned unchanged.
 
     Raises
     ------
     UnboundedMetricError
-        If no bound is proved for a scorer.
+        If no bound is proven for the scorer.
     ValueError
         If no metric has that name.
     """
@@ -103,8 +103,8 @@ def metric_without_range(name: Any) -> Metric | None:
     Parameters
     ----------
     name : object
-        A name, also with a number at its end: ``net_benefit_0.2``, ``neg_mean_pinball_loss_0.9``
-        or ``top_k_accuracy_3``.
+        A name, with or without a number at its end, such as ``net_benefit_0.2``,
+        ``neg_mean_pinball_loss_0.9`` or ``top_k_accuracy_3``.
 
     Returns
     -------
@@ -113,13 +113,13 @@ def metric_without_range(name: Any) -> Metric | None:
     """
     if not isinstance(name, str):
         return None
-    family, _, text = name.rpartition("_")
+    family, _, number_text = name.rpartition("_")
     metric_class = METRICS.get(name) or METRICS.get(family)
     if metric_class is None:
         return None
     options: dict[str, float] = {}
     if name not in METRICS:
-        number = _parse_number(metric_class, text)
+        number = _parse_number(metric_class, number_text)
         if number is None:
             return None
         options[metric_class.number_option] = number
@@ -129,7 +129,7 @@ def metric_without_range(name: Any) -> Metric | None:
 
 
 def _parse_number(metric_class, text):
-    """Return the number at the end of a name, or None if the metric does not take it."""
+    """Return the number in a text, or None if it is not a valid number of the metric."""
     try:
         number = metric_class.number_type(text)
     except ValueError:
@@ -139,7 +139,7 @@ def _parse_number(metric_class, text):
 
 
 def statistic_of(name: str) -> Statistic:
-    """Return the leave-one-unit-out values of the metric of a name.
+    """Return the statistic of a metric without each sampling unit, by name.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def statistic_of(name: str) -> Statistic:
     Returns
     -------
     Statistic
-        With the tested range of its approximate intervals.
+        For approximate intervals.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Metrics of final reports without a proven interval: rankings, calibration and errors.
 
-Their rows rest on leave-one-unit-out values (theory G28). A search takes those that scikit-learn
-has, too, with the approximate limits of :mod:`sklearn_bdp.metrics.approximate`.
+Their intervals come from values without each sampling unit (theory G28). Searches support those
+that scikit-learn has, too, with approximate limits (:mod:`sklearn_bdp.metrics.approximate`).
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ from sklearn_bdp.metrics.statistics import class_cells, confusion_cells, mean_lo
 
 
 def _matthews_terms(y, predictions):
+    """Yield the mask of correct predictions, then for each class those of actual and predicted."""
     yield y == predictions
     for label in np.unique([*np.unique(y), *np.unique(predictions)]):
         yield from (y == label, predictions == label)
 
 
-def _matthews(count, hits, *sums):
+def _matthews_of_sums(n, n_hits, *sums):
+    """Return Matthews' correlation from the number of records and the sums of the terms."""
     actual = np.array(sums[0::2])
     predicted = np.array(sums[1::2])
-    covariance = hits * count - np.sum(actual * predicted, axis=0)
-    actual_variance = count**2 - np.sum(actual**2, axis=0)
-    predicted_variance = count**2 - np.sum(predicted**2, axis=0)
+    covariance = n_hits * n - np.sum(actual * predicted, axis=0)
+    actual_variance = n**2 - np.sum(actual**2, axis=0)
+    predicted_variance = n**2 - np.sum(predicted**2, axis=0)
     return divide(covariance, np.sqrt(actual_variance * predicted_variance))
 
 
@@ -52,14 +54,14 @@ class MatthewsCorrcoef(Metric):
 
     score_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     unit_statistic: ClassVar[Statistic] = Statistic(
-        "labels", of_sums(_matthews_terms, _matthews), "signed", confusion_cells
+        "labels", of_sums(_matthews_terms, _matthews_of_sums), "signed", confusion_cells
     )
 
 
 @register_metric("average_precision")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AveragePrecision(Metric):
-    """Precision, averaged over the recall that is gained at each threshold."""
+    """Mean precision over thresholds, weighted by the increase in recall at each."""
 
     options: ClassVar[tuple[str, ...]] = ("pos_label",)
     unit_statistic: ClassVar[Statistic] = Statistic(
@@ -67,19 +69,19 @@ class AveragePrecision(Metric):
         average_precision_by_unit,
         "unit",
         class_cells,
-        trust=(0.005, 0.005),
-        few=30,
-        dates=DateFacts(trust=0.01),
+        min_tested_alphas=(0.005, 0.005),
+        few_cell_units=30,
+        dates=DateFacts(min_tested_alpha=0.01),
     )
 
 
 @register_metric("roc_auc_ovr")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RocAucOvr(Metric):
-    """Mean over classes of the area under the ROC curve of each against the rest."""
+    """Mean over classes of the area under the ROC curve of the class against all others."""
 
     unit_statistic: ClassVar[Statistic] = Statistic(
-        "all_chances", functools.partial(mean_auc_left_out, pairs=False), "unit", class_cells
+        "all_chances", functools.partial(mean_auc_left_out, by_pairs=False), "unit", class_cells
     )
 
 
@@ -89,7 +91,7 @@ class RocAucOvo(Metric):
     """Mean over pairs of classes of the area under the ROC curve of one against the other."""
 
     unit_statistic: ClassVar[Statistic] = Statistic(
-        "all_chances", functools.partial(mean_auc_left_out, pairs=True), "unit", class_cells
+        "all_chances", functools.partial(mean_auc_left_out, by_pairs=True), "unit", class_cells
     )
 
 
@@ -104,36 +106,36 @@ class CalibrationSlope(Metric):
     score_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     unit_statistic: ClassVar[Statistic] = Statistic(
         "chances",
-        functools.partial(calibration_left_out, slope=True),
+        functools.partial(calibration_left_out, with_slope=True),
         "raw",
         class_cells,
-        trust=(0.005, 0.005),
-        dates=DateFacts(trust=0.05),
+        min_tested_alphas=(0.005, 0.005),
+        dates=DateFacts(min_tested_alpha=0.05),
     )
 
 
 @register_metric("calibration_intercept")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CalibrationIntercept(Metric):
-    """Shift of the predicted log odds that makes them right on average."""
+    """Intercept of a logistic regression of the targets with the predicted log odds as offset."""
 
     score_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     unit_statistic: ClassVar[Statistic] = Statistic(
         "chances",
-        functools.partial(calibration_left_out, slope=False),
+        functools.partial(calibration_left_out, with_slope=False),
         "raw",
         class_cells,
-        trust=(0.002, 0.002),
-        dates=DateFacts(trust=0.01),
+        min_tested_alphas=(0.002, 0.002),
+        dates=DateFacts(min_tested_alpha=0.01),
     )
 
 
 @register_metric("net_benefit")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetBenefit(Metric):
-    """True positives less weighted false positives of acting on probabilities of a threshold.
+    """Rate of true positives minus weighted false positives at a threshold of the probability.
 
-    A false positive counts ``threshold / (1 - threshold)``, as in decision curves.
+    A false positive has the weight ``threshold / (1 - threshold)``, as in decision curves.
     """
 
     score_range: ClassVar[tuple[float, float]] = (-math.inf, 1.0)
@@ -152,34 +154,43 @@ class NetBenefit(Metric):
     @property
     def unit_statistic(self):
         threshold = self.threshold
-        benefits = np.array([-threshold / (1.0 - threshold), 1.0])  # of acting on either class
+        # Contribution of a record that is predicted as positive, by its actual class.
+        benefit_by_class = np.array([-threshold / (1.0 - threshold), 1.0])
 
         def benefit(y, predictions):
-            return benefits[y] * (predictions >= threshold)
+            return benefit_by_class[y] * (predictions >= threshold)
 
         def cells(y, predictions):
             return [("true positive{s}", (y == 1) & (predictions >= threshold))]
 
         return Statistic(
-            "chances", ratio(benefit), "raw", cells, trust=(0.001, 0.002), skewed=(True, True)
+            "chances",
+            ratio(benefit),
+            "raw",
+            cells,
+            min_tested_alphas=(0.001, 0.002),
+            corrects_skewness=(True, True),
         )
 
 
 # -- errors ---------------------------------------------------------------------------------------
 
 
-def _squares(y, predictions):
+def _squared_errors(y, predictions):
+    """Return the squared error of each record."""
     return (y - predictions) ** 2
 
 
-def _explained(count, y, square, loss):
-    return 1.0 - divide(loss, square - divide(y**2, count))
+def _r2_of_sums(n, y_sum, y_squared_sum, squared_error_sum):
+    """Return R² from the number of records and sums over records."""
+    total_sum_of_squares = y_squared_sum - divide(y_sum**2, n)
+    return 1.0 - divide(squared_error_sum, total_sum_of_squares)
 
 
-def _explained_about(center):
-    """Return ``left_out`` for R² about a fixed number: the mean of the training targets."""
+def _r2_about(center):
+    """Return the ``left_out`` function of R² about a fixed number, the mean training target."""
     return of_sums(
-        lambda y, predictions: ((y - center) ** 2, _squares(y, predictions)),
+        lambda y, predictions: ((y - center) ** 2, _squared_errors(y, predictions)),
         lambda _, squares, loss: 1.0 - loss / squares,
     )
 
@@ -187,22 +198,23 @@ def _explained_about(center):
 @register_metric("r2")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class R2(Metric):
-    """Share of the variance of the targets that predictions explain."""
+    """Coefficient of determination: proportion of the variance of the targets that is explained."""
 
     score_range: ClassVar[tuple[float, float]] = (-math.inf, 1.0)
     unit_statistic: ClassVar[Statistic] = Statistic(
         "values",
-        of_sums(lambda y, predictions: (y, y**2, _squares(y, predictions)), _explained),
+        of_sums(lambda y, predictions: (y, y**2, _squared_errors(y, predictions)), _r2_of_sums),
         "explained",
-        trust=(0.02, 0.02),
-        skewed=(True, True),
-        heavy=True,
-        dates=DateFacts(trust=0.01, left_out_about=_explained_about),
+        min_tested_alphas=(0.02, 0.02),
+        corrects_skewness=(True, True),
+        is_heavy_tailed=True,
+        dates=DateFacts(min_tested_alpha=0.01, left_out_about=_r2_about),
     )
 
 
-def _root(count, loss):
-    return np.sqrt(divide(np.maximum(loss, 0.0), count))
+def _root_mean(n, squared_error_sum):
+    """Return the root of a mean; rounding errors below 0 count as 0."""
+    return np.sqrt(divide(np.maximum(squared_error_sum, 0.0), n))
 
 
 @register_metric("neg_root_mean_squared_error")
@@ -213,16 +225,17 @@ class RootMeanSquaredError(Metric):
     score_range: ClassVar[tuple[float, float]] = (-math.inf, 0.0)
     unit_statistic: ClassVar[Statistic] = Statistic(
         "values",
-        of_sums(lambda y, predictions: (_squares(y, predictions),), _root),
+        of_sums(lambda y, predictions: (_squared_errors(y, predictions),), _root_mean),
         "loss",
-        negative=True,
-        trust=(0.002, 0.005),
-        skewed=(True, True),
-        heavy=True,
+        is_negated=True,
+        min_tested_alphas=(0.002, 0.005),
+        corrects_skewness=(True, True),
+        is_heavy_tailed=True,
     )
 
 
 def _relative_error(y, predictions):
+    """Return the absolute error of each record over its absolute target."""
     return np.abs(y - predictions) / np.maximum(np.abs(y), np.finfo(float).eps)
 
 
@@ -233,48 +246,53 @@ class AbsolutePercentageError(Metric):
 
     score_range: ClassVar[tuple[float, float]] = (-math.inf, 0.0)
     unit_statistic: ClassVar[Statistic] = mean_loss(
-        _relative_error, skewed=(True, True), heavy=True, dates=DateFacts(divides_by_targets=True)
+        _relative_error,
+        corrects_skewness=(True, True),
+        is_heavy_tailed=True,
+        dates=DateFacts(divides_by_targets=True),
     )
 
 
 def _poisson_deviance(y, predictions):
+    """Return the Poisson deviance of each record."""
     return 2.0 * (xlogy(y, y / predictions) - y + predictions)
 
 
 @register_metric("neg_mean_poisson_deviance")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PoissonDeviance(Metric):
-    """Minus the mean deviance of counts."""
+    """Minus the mean Poisson deviance, for counts."""
 
     score_range: ClassVar[tuple[float, float]] = (-math.inf, 0.0)
     needs_positive_predictions: ClassVar[bool] = True
     unit_statistic: ClassVar[Statistic] = mean_loss(
-        _poisson_deviance, skewed=(True, True), heavy=True
+        _poisson_deviance, corrects_skewness=(True, True), is_heavy_tailed=True
     )
 
 
 def _gamma_deviance(y, predictions):
+    """Return the gamma deviance of each record."""
     return 2.0 * (np.log(predictions / y) + y / predictions - 1.0)
 
 
 @register_metric("neg_mean_gamma_deviance")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GammaDeviance(Metric):
-    """Minus the mean deviance of positive targets, relative to their size."""
+    """Minus the mean gamma deviance, for positive targets with errors in proportion to them."""
 
     score_range: ClassVar[tuple[float, float]] = (-math.inf, 0.0)
     needs_positive_predictions: ClassVar[bool] = True
     unit_statistic: ClassVar[Statistic] = mean_loss(
-        _gamma_deviance, skewed=(True, True), heavy=True
+        _gamma_deviance, corrects_skewness=(True, True), is_heavy_tailed=True
     )
 
 
 @register_metric("gini")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Gini(Metric):
-    """Normalized Gini coefficient: the ranking by predictions over that by the targets."""
+    """Normalized Gini coefficient: that of the ranking by predictions over that by targets."""
 
     score_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     unit_statistic: ClassVar[Statistic] = Statistic(
-        "values", gini_left_out, "signed", skewed=(True, True), heavy=True
+        "values", gini_left_out, "signed", corrects_skewness=(True, True), is_heavy_tailed=True
     )

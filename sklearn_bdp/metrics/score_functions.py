@@ -1,7 +1,7 @@
 """Score functions of scikit-learn: how each is computed, its range, and why it has no proven bound.
 
-A score function that the package does not know is one entry of :data:`SCORE_FUNCTIONS`. A metric
-with a proven bound is a class (:func:`sklearn_bdp.metrics.base.register_metric`).
+To support another score function, add an entry to :data:`SCORE_FUNCTIONS`. A metric with a proven
+bound is a class that is registered by :func:`sklearn_bdp.metrics.base.register_metric`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import dataclasses
 import enum
 from typing import NamedTuple
 
-#: Worst loss of the public range, in losses of the best candidate.
+#: Largest loss of the public range, as a multiple of the best candidate's loss.
 WORST_LOSS = 4.0
-#: Largest likelihood ratio that is told from larger ones.
-_WORST_RATIO = 100.0
+#: Upper end of the public range of likelihood ratios.
+_MAX_LIKELIHOOD_RATIO = 100.0
 
-#: Why a metric has no interval although it chooses candidates.
+#: Reasons why a metric that ranks candidates has no interval, as clauses for messages.
 NO_TARGET = "it describes the sample at hand, not new records"
 UNBOUNDED_LOG = "rare probabilities near 0 decide it"
 TARGETS_NEAR_ZERO = "rare targets near 0 decide it"
@@ -23,7 +23,8 @@ UNKNOWN_SCORER = "its distribution is unknown"
 _LIKELIHOOD_RATIO = "it is a ratio of two rates, and has no upper end"
 _CLUSTERING = "it compares partitions of all records at once"
 
-# Why a score function has no proven bound, and alternatives (see ``doc/guide/metrics.md``).
+# Reasons why a score function has no proven bound, with alternatives, as clauses for messages (see
+# ``doc/guide/metrics.md``).
 _RANKS = "use 'roc_auc' (two classes), 'neg_brier_score' or 'neg_log_loss'"
 _DIVIDES_BY_COUNT = (
     "it divides by a count that one record can change from 0 to 1. Instead, use "
@@ -46,7 +47,7 @@ _COMPARES_CLUSTERINGS = (
 
 
 class ScoreForm(enum.Enum):
-    """How a score is computed from records, which decides its approximate interval."""
+    """How a score is computed from records, which determines its approximate interval."""
 
     CONFUSION = "a function of the confusion matrix"
     RANKING = "a function of ranks"
@@ -58,12 +59,15 @@ class ScoreForm(enum.Enum):
     OTHER = "without an approximate interval"
 
 
-#: Functions of clipped squares.
-SQUARES = (ScoreForm.SQUARED_ERROR, ScoreForm.SQUARED_SKILL)
+#: Forms that are computed from squared errors, which are clipped.
+SQUARED_FORMS = (ScoreForm.SQUARED_ERROR, ScoreForm.SQUARED_SKILL)
 
 
 class PublicRange(NamedTuple):
-    """Range that is mapped to [0, 1], and whether scores may lie below it."""
+    """Range of scores that is mapped to [0, 1].
+
+    ``is_open`` states that scores may lie below it.
+    """
 
     lower: float
     upper: float
@@ -89,11 +93,11 @@ class ScoreFunction:
     is_bounded : bool, default=True
         Whether a score without ``public_range`` is at most 1.
     is_reported : bool, default=False
-        Whether the error for candidates names ``final_report``.
+        Whether the message of ``rejection`` mentions ``final_report``, which shows the metric.
     has_unbounded_logs : bool, default=False
-        Whether targets near 0 have losses without bound, so that losses count at most a clip.
+        Whether losses of targets near 0 have no bound, so that losses are clipped.
     no_interval : str, default="its distribution is unknown"
-        Why candidates have no interval, if ``form`` does not give one.
+        Clause on why candidates have no interval, if ``form`` has none.
     """
 
     form: ScoreForm = ScoreForm.OTHER
@@ -106,12 +110,12 @@ class ScoreFunction:
 
     @property
     def averages_clipped_squares(self) -> bool:
-        """Whether the score is computed from squared errors, each clipped."""
-        return self.form in SQUARES
+        """Whether the score is computed from clipped squared errors."""
+        return self.form in SQUARED_FORMS
 
     @property
     def is_classification(self) -> bool:
-        """Whether its interval is that of a proportion, which needs events of every class."""
+        """Whether its interval is that of a proportion, which needs records of every class."""
         return self.form in (ScoreForm.CONFUSION, ScoreForm.RANKING)
 
     @property
@@ -122,14 +126,15 @@ class ScoreFunction:
     @property
     def is_tested_far(self) -> bool:
         """Whether limits were simulated down to the smallest failure probabilities."""
-        return self.form in (*SQUARES, ScoreForm.CONFUSION)
+        return self.form in (*SQUARED_FORMS, ScoreForm.CONFUSION)
 
 
-#: Facts of a function that has no entry.
+#: Facts about a function without an entry.
 UNKNOWN = ScoreFunction()
 
 
 def _loss(form=ScoreForm.MEAN_LOSS, *, is_reported=False, has_unbounded_logs=False):
+    """Return the entry of a loss of a regression without a proven bound."""
     return ScoreFunction(
         form=form,
         rejection=_UNBOUNDED_CHANGE,
@@ -139,6 +144,7 @@ def _loss(form=ScoreForm.MEAN_LOSS, *, is_reported=False, has_unbounded_logs=Fal
 
 
 def _clustering(public_range=None, *, is_bounded=True):
+    """Return the entry of a score that compares two clusterings."""
     return ScoreFunction(
         rejection=_COMPARES_CLUSTERINGS,
         public_range=public_range,
@@ -147,8 +153,8 @@ def _clustering(public_range=None, *, is_bounded=True):
     )
 
 
-#: The registry: score functions by name, without ``_score`` at its end. Names of scorers that have
-#: no function of their own (``roc_auc_ovr``) are entries, too.
+#: The registry: facts by name of the function without ``_score`` at its end. Scorers that have no
+#: function of their own (``roc_auc_ovr``) have entries, too.
 SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
     # Classification, from predicted labels.
     "accuracy": ScoreFunction(form=ScoreForm.CONFUSION),
@@ -166,7 +172,7 @@ SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
     "recall": ScoreFunction(form=ScoreForm.CONFUSION, rejection=_AVERAGES_OF_RECALLS),
     "positive_likelihood_ratio": ScoreFunction(
         rejection=_DIVIDES_BY_COUNT,
-        public_range=PublicRange(0.0, _WORST_RATIO, is_open=False),
+        public_range=PublicRange(0.0, _MAX_LIKELIHOOD_RATIO, is_open=False),
         no_interval=_LIKELIHOOD_RATIO,
     ),
     "negative_likelihood_ratio": ScoreFunction(
@@ -228,12 +234,12 @@ SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
 
 
 def score_function(function_name: str) -> ScoreFunction:
-    """Return the facts of a function of scikit-learn.
+    """Return the facts about a score function of scikit-learn.
 
     Parameters
     ----------
     function_name : str
-        Name in :mod:`sklearn.metrics`, such as ``"f1_score"``; empty for a caller's own.
+        Name in :mod:`sklearn.metrics`, such as ``"f1_score"``; empty for a caller's function.
 
     Returns
     -------
@@ -244,7 +250,7 @@ def score_function(function_name: str) -> ScoreFunction:
 
 
 def rejected_name(name: object) -> str:
-    """Return the entry whose rejection a name has, or an empty text.
+    """Return the entry of :data:`SCORE_FUNCTIONS` that rejects a scorer.
 
     Parameters
     ----------
@@ -254,7 +260,7 @@ def rejected_name(name: object) -> str:
     Returns
     -------
     str
-        A name of :data:`SCORE_FUNCTIONS`.
+        Name of the entry; empty if there is none, or if it has a proven bound.
     """
     entry = str(name).removeprefix("neg_").removesuffix("_score")
     for suffix in ("_micro", "_macro", "_weighted", "_samples"):

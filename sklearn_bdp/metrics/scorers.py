@@ -1,7 +1,7 @@
-"""From a ``scoring`` argument to a metric that may choose models: proven or approximate.
+"""From ``scoring`` to a metric that ranks candidates, with proven or approximate intervals.
 
-A metric with a proven bound is used where there is one. Any other scorer of scikit-learn is
-approximate (theory G34): its interval needs out-of-fold predictions of training records.
+A metric with a proven bound is used if there is one. Other scorers of scikit-learn have approximate
+intervals (theory G34), which need out-of-fold predictions of training records.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sklearn_bdp.metrics.registry import available_metrics
 from sklearn_bdp.metrics.scoring import final_step, get_metric, parse_scorer, requests_metadata
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 
-#: Number of folds of training records without folds of a search.
+#: Number of folds of training records if the caller passes none.
 _N_FOLDS = 5
 
 
@@ -51,24 +51,25 @@ def scorer_metric(
         As for :func:`~sklearn_bdp.metrics.get_metric`, any name of scikit-learn, a scorer, or a
         function ``(estimator, X, y)`` that returns one number. None: the estimator's own score.
     estimator : estimator
-        Decides the metric of None.
+        Determines the metric if ``scoring`` is None.
     y : array-like of shape (n_samples,) or None
-        *Training* targets: they are public, and give the range of losses. A metric without a
-        proven bound needs them.
+        *Training* targets: they are public, and determine the range of losses. A metric without
+        a proven bound needs them.
     proof_needed_for : str, default=""
-        Setting under which only metrics with a proven bound are accepted; empty without one.
+        Text of a setting that needs a metric with a proven bound, for the message; empty if
+        approximate metrics are accepted.
     has_class_bounds : bool, default=True
-        Whether bounds of scores by class (ROC AUC, balanced accuracy) hold on the holdout. They
-        need records that are alike. Otherwise these scores are approximate.
+        Whether bounds of scores by class (ROC AUC, balanced accuracy) are valid on the holdout.
+        They need identically distributed units. Otherwise these scores are approximate.
     has_dates : bool, default=False
-        Whether records are dates given their past. Then errors keep their proven interval with a
-        clip from training data, also as the default of a regressor, because approximate metrics
-        have no interval before the final report.
+        Whether records are dates given their past. Mean errors then keep their proven interval
+        with a clip from training data, also as the default of a regressor, because approximate
+        metrics have no interval before the final report.
 
     Returns
     -------
     BoundedMetric
-        An :class:`~sklearn_bdp.metrics.approximate.ApproximateMetric` without a proven bound.
+        An :class:`~sklearn_bdp.metrics.approximate.ApproximateMetric` if no bound is proven.
 
     Raises
     ------
@@ -103,20 +104,21 @@ def scorer_metric(
 
 
 def _is_approximate(scoring, y, error):
-    """Return whether a scorer without a proven bound may choose candidates (theory G34).
+    """Return whether a scorer may rank candidates without a proven bound (theory G34).
 
-    ``error``: the error of the metric with a proven bound. Targets of several outputs have none.
+    ``error`` is the error that :func:`get_metric` raised. It may be about targets of several
+    outputs, for which no bound is proven.
     """
     if not _is_scorer(scoring) or requests_metadata(scoring):
         return False
     if isinstance(error, UnboundedMetricError):
         return True
-    one_output = ("binary", "multiclass", "continuous")
-    return y is not None and type_of_target(as_labels(y)) not in one_output
+    one_output_types = ("binary", "multiclass", "continuous")
+    return y is not None and type_of_target(as_labels(y)) not in one_output_types
 
 
 def _proof_needed_error(error, scoring, setting, *, has_class_bounds):
-    """Return the error for a scorer without a proven bound under a setting that needs one."""
+    """Return the error for a scorer without a proven bound, if a setting needs one."""
     if has_class_bounds:
         return UnboundedMetricError(
             f"{error} Under {setting} only metrics with a proven bound choose "
@@ -131,7 +133,7 @@ def _proof_needed_error(error, scoring, setting, *, has_class_bounds):
 
 
 def check_scoring(scoring: Any) -> None:
-    """Raise on a ``scoring`` that no model and no data make sound.
+    """Raise for a ``scoring`` that is not supported for any model or data.
 
     Parameters
     ----------
@@ -141,7 +143,7 @@ def check_scoring(scoring: Any) -> None:
     Raises
     ------
     TypeError, ValueError
-        If neither this package nor scikit-learn knows it.
+        If it is neither a metric of this package nor a scorer of scikit-learn.
     """
     if scoring is None or isinstance(scoring, BoundedMetric | PerRecordScore):
         return
@@ -158,7 +160,7 @@ def _is_regressor(estimator):
 
 
 def own_score(estimator: Any, X: Any, y: ArrayLike) -> float:
-    """Return the score by the estimator's own method.
+    """Return the result of the estimator's ``score`` method.
 
     Parameters
     ----------
@@ -176,16 +178,16 @@ def own_score(estimator: Any, X: Any, y: ArrayLike) -> float:
 
 
 def _has_undeclared_range(metric, scoring, y):
-    """Return whether errors are clipped at the range of the training targets by default.
+    """Return whether a metric clips errors at the range of the training targets by default.
 
-    Their interval would be about clipped errors; the approximate one is about the errors.
+    The approximate interval is preferred then, because it is about errors that are not clipped.
     """
     is_undeclared = isinstance(metric, ClippedError) and bool(metric.note)
     return is_undeclared and _is_scorer(scoring) and np.ndim(y) == 1
 
 
 def _is_scorer(scoring):
-    """Return whether scikit-learn takes an object as ``scoring``."""
+    """Return whether an object is callable or a name of a scorer of scikit-learn."""
     return callable(scoring) or (isinstance(scoring, str) and scoring in get_scorer_names())
 
 
@@ -208,7 +210,7 @@ def cross_validated_reference(
     folds: Any = None,
     **holdout_facts: Any,
 ) -> tuple[ApproximateMetric, TrainingReference]:
-    """Cross-validate an estimator on training records for the spread of its score.
+    """Cross-validate an estimator on training records to estimate the spread of its score.
 
     Parameters
     ----------
@@ -221,29 +223,31 @@ def cross_validated_reference(
     groups : array-like of shape (n_samples,), default=None
         Sampling unit of each record; None if every record is one.
     folds : sequence of pairs of arrays, default=None
-        Positions for fitting and for testing. None: five folds, of whole groups.
+        Positions of the records to fit on and to test on. None: five folds, of whole groups.
     **holdout_facts : object
         As for :func:`reference_of_predictions`.
 
     Returns
     -------
     metric : ApproximateMetric
-        With the public range that suits the estimator.
+        The metric with its public range, which follows from the cross-validated score.
     reference : TrainingReference
-        Without an interval where theory G34 rules one out.
+        The spread of the score on training records, without an interval if theory G34 has none.
     """
     if not folds:
         splitter = check_cv(_N_FOLDS, y, classifier=is_classifier(estimator))
         splitter = splitter if groups is None else GroupKFold(_N_FOLDS)
         folds = list(splitter.split(np.zeros(len(as_labels(y))), y, groups))
-    predictions, scores = [], []
+    predictions = []
+    scores = []
     for train, test in folds:
         model = clone(estimator).fit(safe_indexing(X, train), safe_indexing(y, train))
-        tested = safe_indexing(X, test), safe_indexing(y, test)
+        X_test = safe_indexing(X, test)
+        y_test = safe_indexing(y, test)
         if metric.uses_predictions_only:
-            predictions.append(metric.predictions(model, *tested))
+            predictions.append(metric.predictions(model, X_test, y_test))
         else:
-            scores.append(metric.score_model(model, *tested))
+            scores.append(metric.score_model(model, X_test, y_test))
     if not metric.uses_predictions_only:
         return metric.with_range(scores), TrainingReference(score=float(np.mean(scores)))
     unit_codes = None
@@ -257,28 +261,29 @@ def cross_validated_reference(
 def reference_of_predictions(
     metric: ApproximateMetric, predictions: Predictions, **holdout_facts: Any
 ) -> tuple[ApproximateMetric, TrainingReference]:
-    """Return the metric with its public range, and the spread of out-of-sample predictions.
+    """Return the metric with its public range, and the spread of its score.
 
     Parameters
     ----------
     metric : ApproximateMetric
         The metric.
     predictions : Predictions
-        Of records that the model was not fitted on.
+        Predictions of records that the model was not fitted on.
     **holdout_facts : object
         ``unit_codes``, ``n_holdout_units``, ``n_holdout_records``, ``are_alike`` and
-        ``rule_out`` of :meth:`ApproximateMetric.training_reference
+        ``no_interval_reason`` of :meth:`ApproximateMetric.training_reference
         <sklearn_bdp.metrics.approximate.ApproximateMetric.training_reference>`.
 
     Returns
     -------
     metric : ApproximateMetric
-        With the public range that suits these predictions.
+        The metric with its public range, which follows from the score of these predictions.
     reference : TrainingReference
-        Without an interval where theory G34 rules one out.
+        The spread of the score on training records, without an interval if theory G34 has none.
     """
     reference = metric.training_reference(predictions, **holdout_facts)
-    # A range that suits predictions of records that the model was fitted on is too small.
+    # Predictions of a caller may be of records that the model was fitted on. Their loss is too
+    # small for a range.
     if predictions.from_caller or not math.isfinite(reference.score):
         return metric, reference
     metric = metric.with_range([reference.score])

@@ -1,4 +1,4 @@
-"""Bounded metrics for a caller's ``scoring``, or errors with the reason."""
+"""From ``scoring`` to a metric with a proven bound, or to an error that states the reason."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from sklearn_bdp.metrics.similar_names import same_metric, unknown_metric_error
 
 
 def _is_regressor(estimator):
+    """Return whether an object has estimator tags of a regressor."""
     try:
         return is_regressor(estimator)
-    except AttributeError:  # an object without estimator tags is of no kind
+    except AttributeError:  # an object without estimator tags
         return False
 
 
 def _build_metric(name, estimator, y, options):
-    """Return the metric of a name; options and targets that do not fit raise."""
+    """Return the metric of a name; raise TypeError or ValueError if arguments do not fit it."""
     metric_class = METRICS[name]
     if metric_class.reads_labels and _is_regressor(estimator):
         raise TypeError(
@@ -35,13 +36,13 @@ def _build_metric(name, estimator, y, options):
             f"{type(estimator).__name__}, a regressor. Use a classifier, or "
             "scoring='neg_mean_absolute_error'. The holdout was not queried."
         )
-    allowed = metric_class.target_types
-    target = None if y is None or not allowed else type_of_target(as_labels(y))
-    if target is not None and target not in allowed:
+    allowed_types = metric_class.target_types
+    target_type = None if y is None or not allowed_types else type_of_target(as_labels(y))
+    if target_type is not None and target_type not in allowed_types:
         raise ValueError(
-            f"{name} needs class labels ({', '.join(allowed)}), got {target} targets. "
-            + "For numbers, set scoring='neg_mean_absolute_error'." * (target == "continuous")
-            + "Declare what a record counts with a PerRecordScore." * (target != "continuous")
+            f"{name} needs class labels ({', '.join(allowed_types)}), got {target_type} targets. "
+            + "For numbers, set scoring='neg_mean_absolute_error'." * (target_type == "continuous")
+            + "Declare what a record counts with a PerRecordScore." * (target_type != "continuous")
         )
     classes = getattr(estimator, "classes_", None)  # those of a fitted model are public
     return metric_class.build(name, classes=classes, y=y, options=options)
@@ -58,20 +59,20 @@ def get_metric(
         A name from `available_metrics`, a scikit-learn scorer made from one of these metrics,
         a declared per-record function, or None for `default_metric`.
     estimator : estimator, optional
-        Decides the default, and the number of classes if it is fitted.
+        Determines the metric for None, and the classes if it is fitted.
     y : array-like of shape (n,), optional
         *Training* targets: they are public. They give the number of classes and the bounds of
         regression errors.
     **options : dict
         ``k`` (top_k_accuracy), ``clip`` (neg_log_loss), ``bounds=(low, high)``
         (regression errors; a pair of sequences for several outputs), ``alpha``
-        (neg_mean_pinball_loss), ``n_classes`` (neg_brier_score), ``pos_label`` (recall: the class;
-        specificity: the class that is not counted).
+        (neg_mean_pinball_loss), ``n_classes`` (neg_brier_score), ``pos_label`` (the positive
+        class of recall and specificity).
 
     Returns
     -------
     BoundedMetric
-        The metric; its ``note`` names a choice that was made for you.
+        The metric. Its ``note`` states an option that has its default value, such as a clip.
 
     Raises
     ------
@@ -83,7 +84,7 @@ def get_metric(
     See Also
     --------
     available_metrics : The names.
-    PerRecordScore : Your own score.
+    PerRecordScore : Metric of your own scoring function.
 
     Examples
     --------
@@ -106,24 +107,26 @@ def get_metric(
         return scoring.with_training_targets(y)
     scoring, scorer_options = parse_scorer(scoring)
     options |= scorer_options
-    allowed = METRICS[scoring].options
-    if unknown := sorted(set(options).difference(allowed)):
-        raise TypeError(f"{scoring} takes the options {[*allowed]}, got {', '.join(unknown)}.")
+    allowed_options = METRICS[scoring].options
+    if unknown_options := sorted(set(options).difference(allowed_options)):
+        raise TypeError(
+            f"{scoring} takes the options {[*allowed_options]}, got {', '.join(unknown_options)}."
+        )
     return _build_metric(scoring, estimator, y, options)
 
 
 def forecast_metric(scoring: Any) -> BoundedMetric | None:
-    """Return a metric that varies like the named one, with any valid range.
+    """Return a metric for forecasts of widths, with an arbitrary valid range.
 
     Parameters
     ----------
     scoring : str, BoundedMetric or None
-        A name, or a metric as it is.
+        A name or a metric.
 
     Returns
     -------
     BoundedMetric or None
-        None for None.
+        The metric of a name. A metric and None are returned unchanged.
 
     Raises
     ------
@@ -138,11 +141,11 @@ def forecast_metric(scoring: Any) -> BoundedMetric | None:
 
 
 def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
-    """Return the metric of the estimator's own ``score``.
+    """Return the default metric of an estimator.
 
-    Accuracy for classifiers, as in scikit-learn. For regressors the clipped absolute error:
-    scikit-learn's R² divides by the variance of the holdout's targets, a ratio without a bounded
-    sensitivity. The metric's ``note`` reports it.
+    It is accuracy for classifiers, as in scikit-learn, and the clipped absolute error for
+    regressors. scikit-learn's R² divides by the variance of the holdout targets, so that its
+    sensitivity has no bound. The metric's ``note`` states if it differs from the estimator's score.
 
     Parameters
     ----------
@@ -173,11 +176,11 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
     ('accuracy', 'neg_mean_absolute_error')
     """
     try:
-        classifier = is_classifier(estimator)
-        regressor = is_regressor(estimator)
-    except AttributeError:  # an object without estimator tags is of no kind
-        classifier = regressor = False
-    if classifier:
+        has_classifier_tags = is_classifier(estimator)
+        has_regressor_tags = is_regressor(estimator)
+    except AttributeError:  # an object without estimator tags
+        has_classifier_tags = has_regressor_tags = False
+    if has_classifier_tags:
         metric = get_metric("accuracy", estimator=estimator, y=y)
         last_step = final_step(estimator)
         if _scores_by_accuracy(last_step):
@@ -188,7 +191,7 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
             "declare that score with PerRecordScore"
         )
         return dataclasses.replace(metric, note=note)
-    if regressor:
+    if has_regressor_tags:
         metric = get_metric("neg_mean_absolute_error", estimator=estimator, y=y)
         note = "scoring is neg_mean_absolute_error, as R² has no bounded sensitivity; "
         return dataclasses.replace(metric, note=note + metric.note)
@@ -199,7 +202,7 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
 
 
 def final_step(estimator: Any) -> Any:
-    """Return the estimator by which a pipeline scores: the last step, of nested pipelines too.
+    """Return the last step of a pipeline, also of nested ones, whose ``score`` the pipeline uses.
 
     Parameters
     ----------
@@ -209,7 +212,7 @@ def final_step(estimator: Any) -> Any:
     Returns
     -------
     estimator
-        The estimator itself if it is no pipeline.
+        The estimator itself if it is not a pipeline.
     """
     while getattr(estimator, "steps", None):
         estimator = estimator.steps[-1][1]
@@ -217,7 +220,7 @@ def final_step(estimator: Any) -> Any:
 
 
 def _scores_by_accuracy(classifier):
-    """Return whether the own ``score`` of a classifier is scikit-learn's accuracy."""
+    """Return whether a classifier's ``score`` method is scikit-learn's accuracy."""
     module = getattr(getattr(type(classifier), "score", None), "__module__", "sklearn.base")
     if module == "sklearn.base":
         return True
@@ -226,18 +229,18 @@ def _scores_by_accuracy(classifier):
     return is_of_sklearn and getattr(classifier, "scoring", None) in (None, "accuracy")
 
 
-# -- Refusals: the one place that looks inside scorers --------------------------------------------
+# -- scorers: the only functions that read private attributes of scikit-learn's scorers ------------
 
 
-def _refuse(name):
-    """Raise the error for a metric that is not available."""
-    if entry := rejected_name(name):
-        facts = SCORE_FUNCTIONS[entry]
+def _raise_not_available(name):
+    """Raise the error for a name without a proven bound, with alternatives."""
+    if rejected_entry := rejected_name(name):
+        facts = SCORE_FUNCTIONS[rejected_entry]
         message = f"scoring={name!r} has no proven bound: {facts.rejection}."
         if facts.is_reported:
             message += f" A report shows {name} at the end: final_report(scoring={name!r})."
         raise UnboundedMetricError(message)
-    if name in METRICS:  # those that can choose candidates were found before
+    if name in METRICS:  # metrics with a proven bound do not get here
         raise ValueError(
             f"scoring={name!r} is a metric of final reports: final_report(scoring={name!r}). "
             "Choose candidates by another one, such as 'neg_log_loss' or 'neg_brier_score'. The "
@@ -263,7 +266,7 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
     Parameters
     ----------
     scorer : str or callable
-        A name, or a scorer that ``make_scorer`` made of such a metric.
+        A name, or a scorer that ``make_scorer`` made from a function of scikit-learn.
 
     Returns
     -------
@@ -276,51 +279,59 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
     ------
     UnboundedMetricError
         If no bound is proven for the scorer.
+    TypeError, ValueError
+        If ``scorer`` is neither a string nor callable, or no metric has the name.
     """
     if isinstance(scorer, str):
         if scorer not in available_metrics():
             if same_metric(scorer, _all_names()) not in ("", scorer):  # another notation
                 raise unknown_metric_error(scorer, available_metrics(), _all_names())
-            _refuse(scorer)
+            _raise_not_available(scorer)
         return scorer, {}
     if not callable(scorer):
         raise TypeError(
             "scoring must be one name, scorer, PerRecordScore or None (each metric is a query "
             f"of its own), got {type(scorer).__name__}."
         )
-    function = getattr(scorer, "_score_func", None)
-    described = getattr(function or scorer, "__name__", type(scorer).__name__)
+    score_function = getattr(scorer, "_score_func", None)
+    function_name = getattr(score_function or scorer, "__name__", type(scorer).__name__)
     name = None
-    if function is not None and getattr(metrics, described, None) is function:
-        name = _metric_of_function(described)
+    if score_function is not None and getattr(metrics, function_name, None) is score_function:
+        name = _metric_of_function(function_name)
     if name is None:
         raise UnboundedMetricError(
-            f"scoring={described} is not supported: the range of its values, and how far one "
+            f"scoring={function_name} is not supported: the range of its values, and how far one "
             f"record can move them, are unknown. {_WRAP_IT}"
         )
     options, unsupported = _scorer_options(scorer, METRICS[name])
     unsupported = _unsupported_setting(scorer, name) or unsupported
     if unsupported:
         raise UnboundedMetricError(
-            f"scoring is made from {described} with {unsupported}, for which no bound is proved. "
-            f"Use scoring={name!r}. {_WRAP_IT}"
+            f"scoring is made from {function_name} with {unsupported}, for which no bound is "
+            f"proved. Use scoring={name!r}. {_WRAP_IT}"
         )
     return name, options
 
 
 def _metric_of_function(function_name):
-    """Return the metric of a score function of scikit-learn, or None; rejected ones raise."""
+    """Return the name of the metric of scikit-learn's score function, None for an unknown one.
+
+    Raise UnboundedMetricError for a function without a proven bound.
+    """
     base_name = function_name.removesuffix("_score")
     for name in (f"neg_{base_name}", f"neg_{base_name.removesuffix('_loss')}", base_name):
         if name in available_metrics():
             return name
     if rejected_name(base_name):
-        _refuse(base_name)
+        _raise_not_available(base_name)
     return None
 
 
 def _scorer_options(scorer, metric_class):
-    """Return the options that a scorer passes on, and an argument without a proof, if any."""
+    """Return a scorer's options of the metric, and a text of an argument that is not supported.
+
+    The text is empty if all arguments are options, are ignored or have their default value.
+    """
     defaults = inspect.signature(scorer._score_func).parameters
     options: dict[str, Any] = {}
     unsupported = ""
@@ -335,7 +346,10 @@ def _scorer_options(scorer, metric_class):
 
 
 def _unsupported_setting(scorer, name):
-    """Return the sign, response or metadata of a scorer that differ from the metric's, if any."""
+    """Return a text of the sign, response or metadata that differs from those of the metric.
+
+    The text is empty if nothing differs.
+    """
     metric_class: Any = METRICS[name]
     response = scorer._response_method
     methods = response if isinstance(response, list | tuple) else (response,)
@@ -349,7 +363,7 @@ def _unsupported_setting(scorer, name):
 
 
 def requests_metadata(scorer: Any) -> bool:
-    """Return whether a scorer asks for metadata, such as weights.
+    """Return whether a scorer requests metadata, such as sample weights.
 
     Parameters
     ----------
@@ -361,6 +375,6 @@ def requests_metadata(scorer: Any) -> bool:
     bool
         False for an object without metadata routing.
     """
-    request = getattr(getattr(scorer, "_metadata_request", None), "score", None)
-    requested = getattr(request, "requests", {}).values()
-    return any(value not in (None, False) for value in requested)
+    score_request = getattr(getattr(scorer, "_metadata_request", None), "score", None)
+    requested_values = getattr(score_request, "requests", {}).values()
+    return any(value not in (None, False) for value in requested_values)

@@ -1,4 +1,8 @@
-"""Leave-one-unit-out values and cells of families of metrics, for approximate rows of a report."""
+"""Statistics of families of metrics, for approximate rows of a report.
+
+A :class:`~sklearn_bdp.intervals.jackknife.Statistic` computes a score without each sampling unit.
+Its cells are sets of records, such as false positives, each of which an interval needs.
+"""
 
 from __future__ import annotations
 
@@ -10,72 +14,81 @@ import numpy as np
 from sklearn_bdp.intervals.jackknife import DateFacts, Statistic
 from sklearn_bdp.intervals.left_out import all_records, divide, of_sums, ratio
 
-#: Levels down to which shares within a class were simulated: of rows, and of differences.
-CLASS_SHARE_TRUST = (0.001, 0.002)
-#: The mean over records of numbers that are the predictions.
+#: Smallest failure probabilities at which proportions within a class were simulated: for one model,
+#: and for a difference of two.
+MIN_TESTED_ALPHAS_OF_CLASS_SHARES = (0.001, 0.002)
+#: The mean of numbers that are passed as predictions, without each unit.
 MEAN_LEFT_OUT = of_sums(lambda y, predictions: (predictions,), lambda count, total: total / count)
 
 
 #: Nouns of records by outcome; ``{s}`` stands for the plural.
-_OUTCOMES = ("true positive{s}", "false negative{s}", "false positive{s}", "true negative{s}")
+_OUTCOME_NOUNS = ("true positive{s}", "false negative{s}", "false positive{s}", "true negative{s}")
 
 
 def class_cells(y, predictions):
-    """Return the records of each class."""
+    """Return a noun and the mask of the records of each class."""
     return [("record{s} of the rarest class", y == label) for label in np.unique(y)]
 
 
 def confusion_cells(y, predictions):
-    """Return the records of each class that are predicted rightly, and wrongly."""
+    """Return nouns and masks of the records of each class with a correct and a wrong prediction."""
     is_hit = predictions == y
-    outcomes = (
+    nouns_and_masks = (
         ("correctly classified record{s} of one class", is_hit),
         ("misclassified record{s} of one class", ~is_hit),
     )
-    return [(noun, (y == label) & outcome) for label in np.unique(y) for noun, outcome in outcomes]
+    return [(noun, (y == label) & mask) for label in np.unique(y) for noun, mask in nouns_and_masks]
 
 
 def hit_cells(y, predictions):
-    """Return the records that are predicted rightly, and wrongly."""
+    """Return nouns and masks of the records with a correct and with a wrong prediction."""
     is_hit = predictions == y
     return [("correctly classified record{s}", is_hit), ("misclassified record{s}", ~is_hit)]
 
 
-#: The share of records that are predicted rightly.
+#: The proportion of records that are predicted correctly.
 HIT_SHARE = Statistic(
-    "labels", ratio(np.equal, all_records), "unit", hit_cells, trust=(0.005, 0.002)
+    "labels", ratio(np.equal, all_records), "unit", hit_cells, min_tested_alphas=(0.005, 0.002)
 )
 
 
 def count_ratio(counts: Any) -> Statistic:
     """Return the statistic of a ratio of two counts.
 
-    ``counts(actual, predicted)`` are contributions of records to numerator and denominator, from
-    masks of the actual and of the predicted positives.
+    ``counts(actual, predicted)`` takes masks of the actual and of the predicted positives, and
+    returns the contributions of records to numerator and denominator.
     """
 
-    def terms(y, predictions):
+    def ratio_terms(y, predictions):
         return counts(y == 1, predictions == 1)
 
     def hits_and_misses(y, predictions):
-        numerator, denominator = terms(y, predictions)
+        """Return masks of the records that count in the numerator, and in the denominator only."""
+        numerator, denominator = ratio_terms(y, predictions)
         return numerator > 0, (denominator > 0) & (numerator == 0)
 
     def cells(y, predictions):
-        # The nouns of both follow from one record of each outcome.
+        # The nouns of both sets follow from four records, one of each outcome.
         nouns = [
-            " or ".join(itertools.compress(_OUTCOMES, is_inside))
+            " or ".join(itertools.compress(_OUTCOME_NOUNS, is_inside))
             for is_inside in hits_and_misses(np.array([1, 1, 0, 0]), np.array([1, 0, 1, 0]))
         ]
         return list(zip(nouns, hits_and_misses(y, predictions), strict=True))
 
-    left_out = of_sums(terms, lambda _, numerator, denominator: divide(numerator, denominator))
-    return Statistic("labels", left_out, "unit", cells, trust=CLASS_SHARE_TRUST)
+    left_out = of_sums(
+        ratio_terms, lambda _, numerator, denominator: divide(numerator, denominator)
+    )
+    return Statistic(
+        "labels", left_out, "unit", cells, min_tested_alphas=MIN_TESTED_ALPHAS_OF_CLASS_SHARES
+    )
 
 
-def mean_loss(loss: Any, response: Any = "values", **facts: Any) -> Statistic:
-    """Return the statistic of minus the mean of ``loss(y, predictions)``."""
-    return Statistic(response, ratio(loss), "loss", negative=True, **facts)
+def mean_loss(loss: Any, response: Any = "values", **statistic_options: Any) -> Statistic:
+    """Return the statistic of minus the mean of ``loss(y, predictions)``.
+
+    ``statistic_options`` are other fields of the statistic.
+    """
+    return Statistic(response, ratio(loss), "loss", is_negated=True, **statistic_options)
 
 
 def pinball_statistic(alpha: float) -> Statistic:
@@ -93,24 +106,24 @@ def pinball_statistic(alpha: float) -> Statistic:
 
     return mean_loss(
         loss,
-        trust=(0.001, 0.005),
-        skewed=(True, True),
+        min_tested_alphas=(0.001, 0.005),
+        corrects_skewness=(True, True),
         dates=DateFacts(min_events=10, cells=side_cells),
     )
 
 
 def top_k_statistic(k: int) -> Statistic:
-    """Return the statistic of the share of records whose class is among the ``k`` likeliest."""
+    """Return the statistic of top-k accuracy, from probabilities of all classes."""
 
-    def hits(y, predictions):
+    def is_among_likeliest(y, predictions):
         probability_of_class = predictions[np.arange(len(y)), y.astype(int)]
         return (predictions > probability_of_class[:, np.newaxis]).sum(axis=1) < k
 
     def cells(y, predictions):
-        is_hit = hits(y, predictions)
+        is_hit = is_among_likeliest(y, predictions)
         return [
             (f"record{{s}} whose class is among the {k} likeliest", is_hit),
             (f"record{{s}} whose class is not among the {k} likeliest", ~is_hit),
         ]
 
-    return Statistic("all_chances", ratio(hits), "unit", cells)
+    return Statistic("all_chances", ratio(is_among_likeliest), "unit", cells)

@@ -1,4 +1,4 @@
-"""The table of all registered metrics that the documentation shows."""
+"""Table of all registered metrics, for the documentation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.metrics import get_scorer_names
 from sklearn_bdp.metrics.base import METRICS, Metric
 from sklearn_bdp.metrics.registry import metric_without_range
 
-#: Dependence of records in a proof, and in the table.
+#: Word of the table for each dependence of :mod:`sklearn_bdp.metrics.proofs`.
 _DEPENDENCES = {
     "records": "records",
     "groups": "groups",
@@ -28,7 +28,8 @@ def metric_table() -> str:
     -------
     str
         A line for each class of metrics: its names and options, its score, its range, the kind of
-        its intervals in a search, and the dependences under which a final report proves its row.
+        its intervals in a search, and the kinds of dependence for which a final report has proven
+        rows.
     """
     names_by_class: dict[type[Metric], list[str]] = {}
     for name, metric_class in METRICS.items():
@@ -40,7 +41,7 @@ def metric_table() -> str:
 
 
 def _table_row(names, metric_class):
-    """Return the cells of a class of metrics."""
+    """Return the texts of a row of the table, one for each column."""
     name = names[0]
     shown_name = f"`{name}`"
     if metric_class.needs_number and not metric_class.can_rank:
@@ -58,7 +59,7 @@ def _table_row(names, metric_class):
 
 
 def _search_interval(name, metric_class):
-    """Return the kind of the intervals of a metric in a search, in words."""
+    """Return the text of the column "in a search"."""
     if metric_class.can_rank:
         return "proven"
     if name not in get_scorer_names():
@@ -66,23 +67,30 @@ def _search_interval(name, metric_class):
     return "proven for records" if metric_class.is_ratio else "approximate"
 
 
-def _end(end, side):
-    """Return an end of a range: a bracket if it is reached, a parenthesis if it is infinite."""
-    bracket, parenthesis, sign = {"lower": ("[", "(", "−"), "upper": ("]", ")", "")}[side]
-    number = f"{sign}∞" if math.isinf(end) else f"{end:g}".replace("-", "−")
-    mark = parenthesis if math.isinf(end) else bracket
-    return mark + number if side == "lower" else number + mark
+def _end(value, end_name):
+    """Return the text of one end of a range, with a bracket, or a parenthesis if it is infinite.
+
+    ``end_name`` is "lower" or "upper".
+    """
+    bracket, parenthesis, infinity_sign = {"lower": ("[", "(", "−"), "upper": ("]", ")", "")}[
+        end_name
+    ]
+    number = f"{infinity_sign}∞" if math.isinf(value) else f"{value:g}".replace("-", "−")
+    delimiter = parenthesis if math.isinf(value) else bracket
+    return delimiter + number if end_name == "lower" else number + delimiter
 
 
 def _proven_dependences(name, metric_class):
-    """Return the dependences under which a row of one model is proven, in words."""
+    """Return the text of the last column, for rows about one model."""
     metric = _any_metric(name, metric_class)
-    proven = [text for word, text in _DEPENDENCES.items() if metric.proof(word)]
-    return ", ".join(proven) or "—"
+    proven_words = [
+        table_word for dependence, table_word in _DEPENDENCES.items() if metric.proof(dependence)
+    ]
+    return ", ".join(proven_words) or "—"
 
 
 def _any_metric(name, metric_class):
-    """Return a metric of the class, with some valid options."""
+    """Return a metric of the class with arbitrary valid options."""
     if metric_class.can_rank:
         options = metric_class.placeholder_options
         return metric_class.build(name, classes=None, y=None, options=options)

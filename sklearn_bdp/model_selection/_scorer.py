@@ -291,7 +291,7 @@ class HoldoutScorer:
         )
         per_record, unit_score = _training_scores(metric, estimator, X, y)
         if not alteration:
-            shared_state.row_wise_check.ask(estimator, X)
+            shared_state.row_wise_check.check_model(estimator, X)
             shared_state.row_wise_check.check_score(metric, estimator, X, y)
         # In cross-validation, other rows than those that tested a model are its training rows.
         if alteration is None and in_validation and scored_model.is_of(estimator):
@@ -371,7 +371,7 @@ class HoldoutScorer:
                 n_holdout_units=scheme.n_units,
                 n_holdout_records=self.holdout.n,
                 are_alike=scheme.has_alike_records,
-                rule_out=rule_out,
+                no_interval_reason=rule_out,
             )
         return reference_of_predictions(
             metric,
@@ -380,7 +380,7 @@ class HoldoutScorer:
             n_holdout_units=scheme.n_units,
             n_holdout_records=self.holdout.n,
             are_alike=scheme.has_alike_records,
-            rule_out=rule_out,
+            no_interval_reason=rule_out,
         )
 
     @strip_traceback_frames  # the evaluation contains raw holdout scores

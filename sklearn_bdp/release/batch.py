@@ -131,7 +131,9 @@ def _interval_limits(batch, release, variance_plan, moments, log_failures):
     cell_upper = np.fmin(release.upper, 1.0)
     if variance_plan is None:
         return batch.limits(cell_lower, cell_upper, log_failures)
-    lower, upper = batch.limits(cell_lower, cell_upper, log_failures + variance_plan.shares[0])
+    lower, upper = batch.limits(
+        cell_lower, cell_upper, log_failures + variance_plan.log_alpha_fractions[0]
+    )
     lower_by_squares, upper_by_squares = variance_plan.limits(
         cell_lower, cell_upper, log_failures - math.log(2.0), moments.limits
     )
@@ -365,7 +367,7 @@ def _relative_deviations(batch):
         positions = np.flatnonzero(has_variance)
         worst_deviations = batch.deviations(positions, batch.cv_scores[positions])
         ratios[positions] = relative_deviation(
-            worst_deviations**2 / batch.units.squares,
+            worst_deviations**2 / batch.units.sum_of_squares,
             batch.unit_variances[positions],
             batch.training_sizes[positions],
         )

@@ -75,7 +75,7 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
 def _needed_classes(shape, slices):
     """Return the classes whose proportions a score by class needs."""
     return needed_classes(
-        len(shape["classes"]), shape["counted_classes"], sliced=slices is not None
+        len(shape["classes"]), shape["counted_classes"], has_slices=slices is not None
     )
 
 
@@ -139,7 +139,9 @@ def _class_floors(shape, slices, n, last):
         _, lower, upper = last.shares[_proportion_name(shape, class_index)]
         class_limits[class_index] = lower, upper
     n_units = n if slices is None else slices.shape[1]
-    return min_class_counts(class_limits, n_units, len(shape["classes"]), sliced=slices is not None)
+    return min_class_counts(
+        class_limits, n_units, len(shape["classes"]), has_slices=slices is not None
+    )
 
 
 def _proportion_name(shape: dict[str, Any], class_index: int) -> str:

@@ -223,11 +223,11 @@ def report_half_width(last, settings, tail, score, *, n_attempts, unit_variance=
     return half_width_at(tail, score, log_one_sided, margin_corrected * settings.final_noise_ratio)
 
 
-def _betting_half_width(mean, variance, n_units, log_inverse_level):
+def _betting_half_width(mean, variance, n_units, log_inverse_alpha):
     """Return the half-width of a mean by bets on units whose scores have a beta distribution.
 
     Bets of at most 1,000 units are simulated. Half-widths shrink like the root of their number.
-    ``log_inverse_level``: minus the log of the failure probability of one side.
+    ``log_inverse_alpha``: minus the log of the failure probability of one side.
     """
     center = min(max(mean, 1e-6), 1.0 - 1e-6)
     bounded_variance = min(max(variance, 1e-12), 0.99 * center * (1.0 - center))
@@ -242,7 +242,7 @@ def _betting_half_width(mean, variance, n_units, log_inverse_level):
         np.ones(n_simulated),
         bound=1.0,
         moments=UnitMoments(center, bounded_variance, 1.0),
-        log_inverse_level=log_inverse_level,
+        log_inverse_alpha=log_inverse_alpha,
     )
     return 0.5 * (upper - lower) * math.sqrt(n_simulated / n_units)
 

@@ -61,7 +61,7 @@ def _recorded_finding(holdout, training_data):
             if check["of"] == training_data.digest:
                 return check["finding"]
         finding = training_data.finding(
-            holdout.X, holdout.y, holdout.dependence, rows=not holdout.allow_shared_rows
+            holdout.X, holdout.y, holdout.dependence, compare_rows=not holdout.allow_shared_rows
         )
         length = outcome_code_length(
             n_checks=len(earlier_checks),

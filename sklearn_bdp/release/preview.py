@@ -36,7 +36,7 @@ from sklearn_bdp.utils.html import Card, RenderedResult
 if TYPE_CHECKING:
     from sklearn_bdp.accounting.spending import PredictiveCode
     from sklearn_bdp.correlation import CorrelationModel
-    from sklearn_bdp.intervals.bounds import Units
+    from sklearn_bdp.intervals.bounds import UnitWeights
     from sklearn_bdp.ledger.batch_record import LedgerTotals
     from sklearn_bdp.release.calibration import Calibration
 
@@ -263,7 +263,9 @@ def _predict(code, tail, score, variance, units, n_train, n):
     score_deviation = float(tail.standard_deviation(score))
     relative = 1.0
     if math.isfinite(variance):
-        relative = float(relative_deviation(score_deviation**2 / units.squares, variance, n_train))
+        relative = float(
+            relative_deviation(score_deviation**2 / units.sum_of_squares, variance, n_train)
+        )
     (center,), (drift,) = code.predict([score])
     return _Prediction(
         score=score,
@@ -292,7 +294,7 @@ class _PreviewedBatch:
     code: PredictiveCode  # after the batches so far
     length: float  # code length of the batch in nats, without ranks
     tail: Any  # concentration of the scores
-    units: Units  # sampling units of the holdout
+    units: UnitWeights  # sampling units of the holdout
     n_queries: int
     prediction: _Prediction
 
@@ -354,19 +356,19 @@ class _PreviewedBatch:
         plan = plan_variation(
             np.array([self.prediction.score]),
             np.array([variance]),
-            training_sizes=np.array([n_train * self.units.count / settings.n]),
+            training_sizes=np.array([n_train * self.units.n_units / settings.n]),
             units=self.units,
             are_records=has_record_units(self.model, settings.n),
             log_failure=math.log(settings.sampling_failure) - self.length - LEADER_RANK_LENGTH,
             margin=record_influence(self.units, settings) * margin_confirmed,
         )
-        return plan if plan.eligible.any() else None
+        return plan if plan.is_eligible.any() else None
 
     def half_width_by_variance(self, cell_half_width, variance_plan):
         """Return the half-width of the leader if the first limit of its variance holds."""
         score = self.prediction.score
         cell_ends = np.clip([score - cell_half_width, score + cell_half_width], 0.0, 1.0)
-        first_limit = min(1.0, float(variance_plan.levels_of(0)[0]) + variance_plan.margin)
+        first_limit = min(1.0, float(variance_plan.limits_to_try(0)[0]) + variance_plan.margin)
         log_failure = np.array([self.log_one_sided - self.rank_lengths[0]])
         lower, upper = variance_plan.limits(
             cell_ends[:1], cell_ends[1:], log_failure, {0: first_limit}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from sklearn_bdp.intervals.bounds import Units
+from sklearn_bdp.intervals.bounds import UnitWeights
 from sklearn_bdp.intervals.concentration import score_tail
 from sklearn_bdp.metrics.base import Evaluation, as_labels
 from sklearn_bdp.utils.hashing import copy_data, query_key
@@ -64,7 +64,7 @@ class QueryBatch:
     kurtosis: np.ndarray  # (m,): of the records' cross-validated scores, NaN: unknown
     #: (m, 2): means and mean squares of the units' scores on the holdout: for the mechanism only.
     unit_moments: np.ndarray = dataclasses.field(repr=False)
-    units: Units  # the independent sampling units
+    units: UnitWeights  # the independent sampling units
     #: (m,): scores of the holdout records of each query, None for scores by class; or None if
     #: records are not independent. For the mechanism only.
     record_scores: list | None = dataclasses.field(default=None, repr=False)
@@ -222,11 +222,11 @@ def sampling_units(model, n):
     """Return the independent sampling units of a holdout: records, dates or groups."""
     scheme = model.sampling_scheme(n)
     if scheme.calendar is not None:
-        return dataclasses.replace(Units.records(scheme.n_units), sensitivity=1.0 / n)
+        return dataclasses.replace(UnitWeights.from_records(scheme.n_units), sensitivity=1.0 / n)
     if scheme.has_independent_records:
-        return Units.records(n)
+        return UnitWeights.from_records(n)
     _, _, group_sizes = in_order_of_groups(model, n)
-    return Units.of(group_sizes)
+    return UnitWeights.from_sizes(group_sizes)
 
 
 def has_record_units(model: Any, n: int) -> bool:
@@ -242,7 +242,7 @@ def unit_variance(record_variance, units, model, n, is_binary):
     ----------
     record_variance : float or ndarray of shape (m,)
         Variance of a record's cross-validated score, in squared units of [0, 1].
-    units : Units
+    units : UnitWeights
         Sampling units of the holdout, from :func:`sampling_units`.
     model : CorrelationModel
         Dependence of the holdout records.
@@ -253,13 +253,13 @@ def unit_variance(record_variance, units, model, n, is_binary):
         units are dates with several records.
     """
     scheme = model.sampling_scheme(n)
-    has_large_dates = scheme.calendar is not None and units.count != n
+    has_large_dates = scheme.calendar is not None and units.n_units != n
     has_equal_units = scheme.has_independent_records or scheme.calendar is not None
     is_used = np.full(np.shape(is_binary), has_equal_units or scheme.has_independent_units)
     if not has_large_dates:
         is_used &= ~np.asarray(is_binary)
     # Scores in a group are assumed to have correlation 1/4: for sharp limits, not as a bound.
-    mean_unit_size = 1 if has_equal_units else n * units.squares
+    mean_unit_size = 1 if has_equal_units else n * units.sum_of_squares
     return np.where(is_used, record_variance * (0.25 + 0.75 / mean_unit_size), np.nan)
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from sklearn_bdp.intervals.bounds import (
     BettingPlan,
-    SquaresPlan,
-    Units,
+    UnitWeights,
+    VarianceLimitPlan,
     plan_bets,
-    plan_squares,
+    plan_variance_limits,
     shrunken_variances,
 )
 from sklearn_bdp.release.batch_context import BatchContext
@@ -55,7 +55,7 @@ def make_variance_plan(batch: QueryBatch, context: BatchContext, log_failure: fl
     plan = plan_variation(
         centers,
         batch.unit_variances,
-        training_sizes=batch.training_sizes * batch.units.count / settings.n,
+        training_sizes=batch.training_sizes * batch.units.n_units / settings.n,
         units=batch.units,
         are_records=batch.record_scores is not None,
         log_failure=log_failure,
@@ -63,7 +63,7 @@ def make_variance_plan(batch: QueryBatch, context: BatchContext, log_failure: fl
         margin=record_influence(batch.units, settings)
         * settings.noise_margins(context.last.n_rounds)[0],
     )
-    return plan if plan.eligible.any() else None
+    return plan if plan.is_eligible.any() else None
 
 
 def plan_variation(
@@ -71,28 +71,28 @@ def plan_variation(
     variances: Any,
     *,
     training_sizes: Any,
-    units: Units,
+    units: UnitWeights,
     are_records: bool,
     log_failure: float,
     kurtosis: Any = math.nan,
     margin: float,
-) -> BettingPlan | SquaresPlan:
+) -> BettingPlan | VarianceLimitPlan:
     """Return the plan of variance queries: bets on independent records, squares of other units.
 
     ``are_records``: whether the units are independent records. Other parameters as for
-    :func:`~sklearn_bdp.intervals.bounds.plan_squares`.
+    :func:`~sklearn_bdp.intervals.bounds.plan_variance_limits`.
     """
     if are_records:
         return plan_bets(
             predictions,
             variances,
             training_sizes=training_sizes,
-            n=int(units.count),
+            n=int(units.n_units),
             log_failure=log_failure,
             kurtosis=kurtosis,
             margin=margin,
         )
-    return plan_squares(
+    return plan_variance_limits(
         predictions,
         variances,
         training_sizes=training_sizes,
@@ -110,7 +110,7 @@ def _variation(plan, batch, position):
     return float(plan.deviations(batch.unit_moments)[position])
 
 
-def record_influence(units: Units, settings: Any) -> float:
+def record_influence(units: UnitWeights, settings: Any) -> float:
     """Return the largest change of a mean square by one record, in units of 1/n."""
     return max(1.0, settings.n * units.sensitivity)
 
@@ -143,7 +143,7 @@ def release_second_moments(
     for position in _leading_positions(plan, batch, release)[:MAX_VARIANCE_QUERIES]:
         # The metric of a query is public, as all that determines the order of the limits is.
         metric = batch.descriptions[position].metric or ""
-        limits = plan.levels_of(position).tolist()
+        limits = plan.limits_to_try(position).tolist()
         variation = np.array([_variation(plan, batch, position)])
         confirmed_step = None
         for step in range(context.code.first_limit(metric), len(limits)):
@@ -176,5 +176,5 @@ def _leading_positions(plan, batch, release):
     return [
         position
         for position in dict.fromkeys(positions)
-        if plan.eligible[position] and release.answered[position]
+        if plan.is_eligible[position] and release.answered[position]
     ]

@@ -83,7 +83,9 @@ class ApproximateRows:
             return reason
         if self.units.are_dates:
             return too_few_dates(self.units.n_units)
-        return public_refusal(self.units.n_units, times=self.units.n_autocorrelation_times)
+        return public_refusal(
+            self.units.n_units, n_autocorrelation_times=self.units.n_autocorrelation_times
+        )
 
     def informative_interval(
         self, statement: Statement, log_alpha: float, proven_ends: Any
@@ -136,10 +138,10 @@ class ApproximateRows:
             statistic,
             y,
             sides,
-            units=self.units.unit_of_record,
+            unit_codes=self.units.unit_of_record,
             alpha=alpha,
             per_record=self.plan.per == "record",
-            times=self.units.n_autocorrelation_times,
+            n_autocorrelation_times=self.units.n_autocorrelation_times,
             unit_name=self.units.name,
         )
         return self._within_range(self._in_score_units(row, statement), statement, alpha)

@@ -127,11 +127,11 @@ def auc_limits(
     n_other = max(n_positive, n_negative)  # records of the more frequent class
     if bets:
         half_width = expected_half_width(
-            len(rarer_placements), n_other, moments=expected, log_inverse_level=-log_one_sided
+            len(rarer_placements), n_other, moments=expected, log_inverse_alpha=-log_one_sided
         )
         if half_width < half_width_at(tail, moments.center, log_one_sided):
             return placement_limits(
-                rarer_placements, n_other, moments=expected, log_inverse_level=-log_one_sided
+                rarer_placements, n_other, moments=expected, log_inverse_alpha=-log_one_sided
             )
     auc = np.array([rarer_placements.mean()])
     lower, upper = tail.limits(auc, auc, np.array([log_one_sided]))

@@ -579,7 +579,7 @@ class ScoredRecords:
         scores = low + (high - low) * unit_scores
         has_no_cells = self.y.dtype.kind == "f" or self.y.ndim > 1 or statistic.cells is None
         y = np.zeros(len(unit_scores)) if has_no_cells else self.label_codes(name)[0]
-        return statistic, y, -scores if statistic.negative else scores
+        return statistic, y, -scores if statistic.is_negated else scores
 
     def _targets_and_predictions(self, measure, name):
         """Return targets and predictions in the form that the statistic of a metric reads."""
@@ -662,7 +662,7 @@ def compute_score(
         raise UndefinedScore(
             f"The score is undefined for these records: no {measure.name} fits them."
         ) from error
-    return -value if statistic.negative else value
+    return -value if statistic.is_negated else value
 
 
 #: Methods of a model that give each kind of response, in order of preference.

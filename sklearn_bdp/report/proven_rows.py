@@ -90,7 +90,9 @@ class ProvenRows:
             if alpha < _MIN_ALPHA:
                 return 0.0, 1.0
             are_alike = self.plan.dependence == "records"
-            return metric.count_limits(sums.sum(), counts.sum(), alpha, alike=are_alike)
+            return metric.count_limits(
+                sums.sum(), counts.sum(), alpha, identically_distributed=are_alike
+            )
         if statement.proven == TAIL:
             is_binary = metric.is_binary and len(statement.models) == 1
             tail = ModelTail(self.model, len(sums), binary=is_binary)
@@ -103,7 +105,7 @@ class ProvenRows:
             self.units.totals(counts),
             bound=getattr(metric, "record_bound", 1.0) * self.plan.max_group_records,
             moments=statement.moments,
-            log_inverse_level=math.log(2.0) - log_alpha,
+            log_inverse_alpha=math.log(2.0) - log_alpha,
         )
 
     def _limits_by_class(self, statement, log_alpha):

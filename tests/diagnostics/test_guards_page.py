@@ -28,14 +28,16 @@ GUARDS = list(dict.fromkeys(guards()))
 
 def message_fields(guard):
     """Return the names of the facts in a message."""
-    return re.findall(r"{(\w+)", guard.says)
+    return re.findall(r"{(\w+)", guard.message)
 
 
 def rows():
     """Return a row of the table for each guard, without when it runs."""
     for guard in GUARDS:
-        first_sentence = re.sub(r"{(\w+).*?}", r"[\1]", guard.says).split(". ")[0].rstrip(".") + "."
-        yield guard.name, guard.reads, first_sentence, f"`{guard.category.__name__}`"
+        first_sentence = (
+            re.sub(r"{(\w+).*?}", r"[\1]", guard.message).split(". ")[0].rstrip(".") + "."
+        )
+        yield guard.name, guard.source, first_sentence, f"`{guard.category.__name__}`"
 
 
 def test_the_page_lists_every_guard():
@@ -63,8 +65,8 @@ def test_every_warning_can_be_silenced_by_its_own_class():
 def test_messages_of_guards_that_read_the_holdout_have_no_fields():
     """One fixed text: no count, no share, no type, no value."""
     for guard in GUARDS:
-        assert guard.reads in ("arguments", "training set", "released values", "holdout")
-        if guard.reads == "holdout":
+        assert guard.source in ("arguments", "training set", "released values", "holdout")
+        if guard.source == "holdout":
             assert not message_fields(guard)
 
 

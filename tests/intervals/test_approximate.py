@@ -597,6 +597,6 @@ def test_losses_are_covered_down_to_the_smallest_level(name, error, n):
         values = metric.to_unit(score_errors(name, errors, targets, reference))
         misses += count_missed_cells(limits, values, target, rng)
         n_intervals += len(values)
-    trusted = metric.tested_level <= SMALL_LEVELS
+    trusted = metric.min_tested_alpha <= SMALL_LEVELS
     misses[~trusted] = 0  # the certificate says that such a level was not simulated
     assert_small_levels_covered(misses, n_intervals)

@@ -53,7 +53,7 @@ def test_limits_fail_with_at_most_their_probability(law, other_law, log_level, n
                 key = tuple(values)
                 if key not in limits:
                     limits[key] = placement_limits(
-                        values, n_other, moments=moments, log_inverse_level=-log_level
+                        values, n_other, moments=moments, log_inverse_alpha=-log_level
                     )
                 lower, upper = limits[key]
                 failures += probability * np.array([lower > auc + 1e-9, upper < auc - 1e-9])
@@ -71,7 +71,7 @@ def test_limits_cover_the_auc(is_ranked_by_noise):
         others = rng.normal(size=80)
         auc = 0.5 if is_ranked_by_noise else 0.9 * norm.cdf(math.sqrt(2.0)) + 0.1 * 0.5
         lower, upper = placement_limits(
-            placements(scores, others), 80, moments=MOMENTS, log_inverse_level=math.log(10.0)
+            placements(scores, others), 80, moments=MOMENTS, log_inverse_alpha=math.log(10.0)
         )
         failures += [lower > auc, upper < auc]
     assert failures.max() <= 0.1 * n_runs + 3.0 * math.sqrt(0.09 * n_runs)
@@ -94,17 +94,17 @@ def test_rare_classes_get_less_than_twice_the_width_of_one_look(n):
             placements(positive, negative),
             len(negative),
             moments=MOMENTS,
-            log_inverse_level=math.log(40.0),
+            log_inverse_alpha=math.log(40.0),
         )
         y = np.repeat([1, 0], [len(positive), len(negative)])
         statistic = get_metric("roc_auc", y=y).unit_statistic
         sides = [(np.concatenate([positive, negative]), None)]
-        one_look = approximate_row(statistic, y, sides, units=np.arange(n), alpha=0.05)
+        one_look = approximate_row(statistic, y, sides, unit_codes=np.arange(n), alpha=0.05)
         ratios.append((upper - lower) / (one_look.upper - one_look.lower))
     assert np.mean(ratios) < 1.8
     pairs = half_width_at(PairsTail((n - n_positive, n_positive)), 0.8, -math.log(40.0))
     expected = expected_half_width(
-        n_positive, n - n_positive, moments=MOMENTS, log_inverse_level=math.log(40.0)
+        n_positive, n - n_positive, moments=MOMENTS, log_inverse_alpha=math.log(40.0)
     )
     assert expected < pairs
     assert expected == pytest.approx(0.5 * (upper - lower), rel=0.35)
@@ -112,5 +112,5 @@ def test_rare_classes_get_less_than_twice_the_width_of_one_look(n):
 
 def test_equal_classes_are_better_compared_in_pairs():
     pairs = half_width_at(PairsTail((500, 500)), 0.8, -math.log(40.0))
-    expected = expected_half_width(500, 500, moments=MOMENTS, log_inverse_level=math.log(40.0))
+    expected = expected_half_width(500, 500, moments=MOMENTS, log_inverse_alpha=math.log(40.0))
     assert pairs < expected

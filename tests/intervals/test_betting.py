@@ -64,7 +64,7 @@ def test_no_small_law_fails_more_often_than_the_level(level, moment_guess, n_few
 
         def limits(sums, counts, bound=bound, moments=moments):
             return betting_interval(
-                sums, counts, bound=bound, moments=moments, log_inverse_level=-math.log(level)
+                sums, counts, bound=bound, moments=moments, log_inverse_alpha=-math.log(level)
             )
 
         worst_rate = max(worst_rate, miss_probabilities_of([law] * count, limits, target).max())
@@ -79,10 +79,10 @@ def test_units_must_be_equal_in_a_secret_order():
     moments = UnitMoments(0.5, 0.25, 1.0)
     for _ in range(60):
         bits = (rng.random(200) < np.repeat([0.7, 0.3], 100)).astype(float)
-        limits = betting_interval(bits, 1.0, bound=1.0, moments=moments, log_inverse_level=3.7)
+        limits = betting_interval(bits, 1.0, bound=1.0, moments=moments, log_inverse_alpha=3.7)
         shuffled = rng.permutation(bits)
         order_free = order_free_interval(
-            shuffled, 1.0, bound=1.0, moments=moments, log_inverse_level=3.7
+            shuffled, 1.0, bound=1.0, moments=moments, log_inverse_alpha=3.7
         )
         n_missed += limits[0] > 0.5
         assert order_free[0] < 0.5 < order_free[1]
@@ -96,7 +96,7 @@ def test_the_bound_is_fixed_before_the_split():
     moments = UnitMoments(target, 1.0, 2.33)
 
     def limits(sums, counts, bound):
-        return betting_interval(sums, counts, bound=bound, moments=moments, log_inverse_level=3.0)
+        return betting_interval(sums, counts, bound=bound, moments=moments, log_inverse_alpha=3.0)
 
     promised = math.exp(-3.0)
     assert (
@@ -118,7 +118,7 @@ def test_a_redrawn_order_is_invalid():
         bits = (rng.random(16) < 0.7).astype(float)
         limits = [
             betting_interval(
-                rng.permutation(bits), 1.0, log_inverse_level=-math.log(level), **options
+                rng.permutation(bits), 1.0, log_inverse_alpha=-math.log(level), **options
             )
             for _ in range(20)
         ]
@@ -135,7 +135,7 @@ def test_the_method_is_not_chosen_after_the_data():
 
     def bets(sums, counts):
         return betting_interval(
-            sums, counts, bound=1.0, moments=moments, log_inverse_level=-math.log(level)
+            sums, counts, bound=1.0, moments=moments, log_inverse_alpha=-math.log(level)
         )
 
     def exact(sums, counts):
@@ -174,7 +174,7 @@ def test_limits_are_nearly_those_of_the_normal_approximation(name, max_ratio):
     for _ in range(6):
         values = scores(name, rng, 1000)
         moments = unit_moments(scores(name, rng, 3000), np.ones(3000))
-        options = {"bound": 1.0, "moments": moments, "log_inverse_level": 5.0}
+        options = {"bound": 1.0, "moments": moments, "log_inverse_alpha": 5.0}
         width = np.ptp(betting_interval(values, np.ones(1000), **options))
         ratios.append(width / (2.0 * norm.isf(math.exp(-5.0)) * values.std() / math.sqrt(1000)))
         assert width < np.ptp(order_free_interval(values, np.ones(1000), **options))
@@ -204,7 +204,7 @@ def test_order_free_limits_hold_for_unequal_units(counts, center, n_copies):
 
         def limits(sums, counts, moments=moments):
             return order_free_interval(
-                sums, counts, bound=3.0, moments=moments, log_inverse_level=-math.log(level)
+                sums, counts, bound=3.0, moments=moments, log_inverse_alpha=-math.log(level)
             )
 
         assert (
@@ -220,7 +220,7 @@ def test_order_free_limits_are_at_least_those_of_a_fixed_center():
     values = np.random.default_rng(3).beta(8.0, 2.0, 60)
     level = 3.0
     moments = UnitMoments(0.8, 0.02, 1.0)
-    lower = order_free_interval(values, 1.0, bound=1.0, moments=moments, log_inverse_level=level)[0]
+    lower = order_free_interval(values, 1.0, bound=1.0, moments=moments, log_inverse_alpha=level)[0]
     rates = np.linspace(0.01, 0.99, 99)
     grown = np.log1p(rates[:, None] * (values - lower) / lower).mean(axis=1) - level / 60
     by_formula = lower + lower / rates * np.expm1(grown)
@@ -240,12 +240,12 @@ def test_one_hit_among_unequal_records_has_a_valid_limit():
     """G8: bits (mu * n, 0, ..., 0) reach one hit more often than equal ones."""
     count = 5
     level = 0.4
-    lower, upper = clopper_pearson_interval(1, count, level, alike=False)
+    lower, upper = clopper_pearson_interval(1, count, level, identically_distributed=False)
     assert lower == pytest.approx(0.5 * level / count)
     assert lower < clopper_pearson_interval(1, count, level)[0]
-    assert clopper_pearson_interval(count - 1, count, level, alike=False)[1] == pytest.approx(
-        1.0 - lower
-    )
+    assert clopper_pearson_interval(count - 1, count, level, identically_distributed=False)[
+        1
+    ] == pytest.approx(1.0 - lower)
     assert upper == clopper_pearson_interval(1, count, level)[1]
     mean = 0.5 * (lower + clopper_pearson_interval(1, count, level)[0])
     assert count * mean > 0.5 * level  # the chance that the one uneven bit hits
@@ -256,5 +256,5 @@ def test_a_row_without_training_units_has_the_whole_range():
         unit_moments([0.0, 0.0], [0.0, 0.0])
     with refused(ValueError, "sums"):
         betting_interval(
-            [2.0], [1.0], bound=1.0, moments=UnitMoments(0.5, 0.2, 1.0), log_inverse_level=3
+            [2.0], [1.0], bound=1.0, moments=UnitMoments(0.5, 0.2, 1.0), log_inverse_alpha=3
         )

@@ -196,12 +196,16 @@ def test_cells_of_shares_are_a_partition_with_a_code(training_share, n_training)
 
 def test_floors_follow_from_the_ends_of_shares():
     """G20: of two classes one share says both; with more, or in slices, each says its own."""
-    assert needed_classes(2, None, sliced=False) == needed_classes(2, (0,), sliced=False) == (1,)
-    assert needed_classes(2, None, sliced=True) == (0, 1)
-    assert needed_classes(4, (2,), sliced=False) == (2,)
-    assert min_class_counts({1: (0.25, 0.4)}, 100, 2, sliced=False) == (60, 25)
-    assert min_class_counts({0: (0.1, 0.2), 1: (0.25, 0.4)}, 10, 2, sliced=True) == (1, 3)
-    assert min_class_counts({2: (0.301, 0.4)}, 100, 3, sliced=False) == (0, 0, 31)
+    assert (
+        needed_classes(2, None, has_slices=False)
+        == needed_classes(2, (0,), has_slices=False)
+        == (1,)
+    )
+    assert needed_classes(2, None, has_slices=True) == (0, 1)
+    assert needed_classes(4, (2,), has_slices=False) == (2,)
+    assert min_class_counts({1: (0.25, 0.4)}, 100, 2, has_slices=False) == (60, 25)
+    assert min_class_counts({0: (0.1, 0.2), 1: (0.25, 0.4)}, 10, 2, has_slices=True) == (1, 3)
+    assert min_class_counts({2: (0.301, 0.4)}, 100, 3, has_slices=False) == (0, 0, 31)
 
 
 @pytest.mark.parametrize(("n", "max_price"), [(5000, 6.9), (10**6, 7.6)])

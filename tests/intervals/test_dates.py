@@ -235,7 +235,7 @@ def test_processes_know_the_statistic_of_their_average_law(process, name):
     statistic = about_training_mean(statistic_of(name), date_metrics.CENTER)
     halves = np.arange(4000) % 2
     value = statistic.left_out(sample.y, sample.predictions, np.ones(4000), halves, 2)[0]
-    value = -value if statistic.negative else value
+    value = -value if statistic.is_negated else value
     error = 0.05 * abs(sample.truth) + 0.01
     assert value == pytest.approx(sample.truth, abs=2.0 * error if process == "t4" else error)
 

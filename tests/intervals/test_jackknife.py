@@ -43,7 +43,7 @@ def test_the_jackknife_covers_at_its_level(scale, skewed, level, runs):
     for _ in range(runs):
         values = rng.exponential(size=150)
         lower, upper = jackknife_interval(
-            values.mean(), without_each(values), level, scale=scale, skewed=skewed
+            values.mean(), without_each(values), level, scale=scale, corrects_skewness=skewed
         )
         n_missed += not lower <= 1.0 <= upper
     assert n_missed <= binom.ppf(0.999, runs, 1.3 * level)
@@ -101,7 +101,7 @@ def test_rows_cover_at_their_level(runs):
         for name, (statistic, respond) in rows.items():
             for row_type, compared in predictions_by_model(respond, data).items():
                 if run == 0:
-                    options = {"units": population[0] * 30 // 60_000, "alpha": 0.05}
+                    options = {"unit_codes": population[0] * 30 // 60_000, "alpha": 0.05}
                     population_value = approximate_row(
                         statistic,
                         population[1],
@@ -112,7 +112,7 @@ def test_rows_cover_at_their_level(runs):
                         0,
                         population_value if row_type != "gap" else 0.0,
                     ]
-                row = approximate_row(statistic, data[1], compared, units=data[0], alpha=0.05)
+                row = approximate_row(statistic, data[1], compared, unit_codes=data[0], alpha=0.05)
                 if not np.isnan(row.lower):
                     misses_and_truth[name, row_type][0] += (
                         not row.lower <= misses_and_truth[name, row_type][1] <= row.upper
@@ -131,7 +131,7 @@ def rare_events():
 
 def test_a_row_notes_that_events_are_few(rare_events):
     units, y, chances = rare_events
-    row = approximate_row(AUC, y, [(chances, None)], units=units, alpha=0.05)
+    row = approximate_row(AUC, y, [(chances, None)], unit_codes=units, alpha=0.05)
     assert row.n_units == 200
     assert any("the rarest class" in note for note in row.notes)
 
@@ -139,7 +139,7 @@ def test_a_row_notes_that_events_are_few(rare_events):
 def test_three_events_give_a_score_without_an_interval(rare_events):
     units, y, chances = rare_events
     three_events = y * (np.cumsum(y) < 4)
-    row = approximate_row(AUC, three_events, [(chances, None)], units=units, alpha=0.05)
+    row = approximate_row(AUC, three_events, [(chances, None)], unit_codes=units, alpha=0.05)
     assert np.isnan(row.lower)
     assert np.isfinite(row.value)
     assert "at least 5" in row.notes[0]
@@ -148,28 +148,28 @@ def test_three_events_give_a_score_without_an_interval(rare_events):
 def test_a_subgroup_of_15_records_has_no_interval(rare_events):
     units, y, chances = rare_events
     in_subgroup = np.arange(200) < 15
-    row = approximate_row(AUC, y, [(chances, in_subgroup)], units=units, alpha=0.05)
+    row = approximate_row(AUC, y, [(chances, in_subgroup)], unit_codes=units, alpha=0.05)
     assert np.isnan(row.lower)
     assert row.n_units == 15
 
 
 def test_a_perfect_model_is_noted(rare_events):
     units, y, chances = rare_events
-    row = approximate_row(AUC, y, [(y + 0.5 * chances, None)], units=units, alpha=0.05)
+    row = approximate_row(AUC, y, [(y + 0.5 * chances, None)], unit_codes=units, alpha=0.05)
     assert row.value == 1.0
     assert "end of its range" in row.notes[0]
 
 
 def test_a_level_below_those_checked_by_simulation_is_noted(rare_events):
     units, y, chances = rare_events
-    row = approximate_row(AUC, y, [(chances, None)], units=units, alpha=1e-4)
+    row = approximate_row(AUC, y, [(chances, None)], unit_codes=units, alpha=1e-4)
     assert any("checked" in note for note in row.notes)
 
 
 def test_an_error_of_a_metric_is_not_taken_for_a_missing_interval(rare_events):
     units, y, _ = rare_events
     with pytest.raises(ZeroDivisionError):
-        approximate_row(GENERIC, y, [(lambda rows: 1 / 0, None)], units=units, alpha=0.05)
+        approximate_row(GENERIC, y, [(lambda rows: 1 / 0, None)], unit_codes=units, alpha=0.05)
 
 
 def difference_of_accuracies(y, predictions, other_predictions):
@@ -178,7 +178,7 @@ def difference_of_accuracies(y, predictions, other_predictions):
         statistic_of("accuracy"),
         y,
         [(predictions, None), (other_predictions, None)],
-        units=np.arange(y.size),
+        unit_codes=np.arange(y.size),
         alpha=0.05,
     )
 
@@ -210,7 +210,7 @@ def test_losses_keep_the_sign_of_their_scorer():
     rng = np.random.default_rng(6)
     y, predictions = rng.normal(size=(2, 100))
     error = statistic_of("neg_mean_absolute_error")
-    row = approximate_row(error, y, [(predictions, None)], units=np.arange(100), alpha=0.05)
+    row = approximate_row(error, y, [(predictions, None)], unit_codes=np.arange(100), alpha=0.05)
     assert row.value == pytest.approx(-np.mean(np.abs(y - predictions)))
     assert row.lower < row.value < row.upper < 0.0
 
@@ -221,9 +221,9 @@ def test_a_record_of_a_patient_counts_once_per_patient():
     predictions = np.ones_like(y)
     predictions[::7] = 0
     accuracy = statistic_of("accuracy")
-    per_unit = approximate_row(accuracy, y, [(predictions, None)], units=units, alpha=0.05)
+    per_unit = approximate_row(accuracy, y, [(predictions, None)], unit_codes=units, alpha=0.05)
     per_record = approximate_row(
-        accuracy, y, [(predictions, None)], units=units, alpha=0.05, per_record=True
+        accuracy, y, [(predictions, None)], unit_codes=units, alpha=0.05, per_record=True
     )
     means = np.bincount(units, predictions == y) / np.bincount(units)
     assert per_unit.value == pytest.approx(means.mean())
@@ -237,7 +237,12 @@ def test_time_needs_blocks_and_long_memory_is_reported():
     dates = np.arange(1000)
     rows = {
         times: approximate_row(
-            error, y, [(predictions, None)], units=dates, alpha=0.05, times=times
+            error,
+            y,
+            [(predictions, None)],
+            unit_codes=dates,
+            alpha=0.05,
+            n_autocorrelation_times=times,
         )
         for times in (150.0, 250.0, 1000.0)
     }
@@ -245,7 +250,9 @@ def test_time_needs_blocks_and_long_memory_is_reported():
     losses = np.abs(y - predictions)
     for times, count in ((250.0, 6), (1000.0, 10)):
         means = np.array([losses[dates * count // 1000 != block].mean() for block in range(count)])
-        expected = jackknife_interval(losses.mean(), means, 0.05, scale="loss", skewed=True)
+        expected = jackknife_interval(
+            losses.mean(), means, 0.05, scale="loss", corrects_skewness=True
+        )
         assert (-rows[times].upper, -rows[times].lower) == pytest.approx(expected)
     assert not any("memory" in note for note in rows[1000.0].notes)
     assert long_memory(np.cumsum(rng.normal(size=1000)))

@@ -91,7 +91,7 @@ def test_no_adversary_fails_a_mixture_of_stakes_more_often_than_the_level():
 
     def limit(ones):
         scores = np.repeat([1.0, 0.0], [ones, dates - ones])
-        return martingale_lower_limit(scores, -level, stakes=stakes, shares=weights)
+        return martingale_lower_limit(scores, -level, stakes=stakes, stake_weights=weights)
 
     assert worst_failure(limit, dates) <= math.exp(-level)
 
@@ -135,7 +135,7 @@ CHOICES = [
 def test_predictable_centers_and_lower_ends_are_safe(stakes, weights):
     def lower_limit(scores, level, centers, lower_ends):
         return martingale_lower_limit(
-            scores, -level, stakes=stakes, shares=weights, center=centers, lowest=lower_ends
+            scores, -level, stakes=stakes, stake_weights=weights, center=centers, lowest=lower_ends
         )
 
     assert worst_failure_of_any(lower_limit, 0.7, CHOICES, 4) <= math.exp(-0.7)
@@ -224,7 +224,7 @@ def test_a_mixture_is_the_root_of_its_wealth():
     weights = np.array([0.2, 0.6, 0.2])
     for horizon in (1, 3):
         mean = martingale_lower_limit(
-            scores, -level, stakes=stakes, shares=weights, center=0.2, horizon=horizon
+            scores, -level, stakes=stakes, stake_weights=weights, center=0.2, horizon=horizon
         )
         logs = np.log1p(stakes[:, None] * (scores - 0.2)).sum(axis=1)
         wealth = (logs - 50 * np.log1p(stakes * (mean - 0.2))) / horizon

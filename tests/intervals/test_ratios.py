@@ -10,7 +10,7 @@ from scipy.stats import multinomial
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.intervals.concentration import score_tail
 from sklearn_bdp.intervals.ratios import (
-    FloorCells,
+    FloorGrid,
     RatioLimits,
     expected_floor,
     score_of_share,
@@ -81,7 +81,7 @@ def test_score_and_share_are_inverse():
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 1.0])
 @pytest.mark.parametrize("surprise", [0.001, 0.3, 0.95])
 def test_code_of_floors_is_a_code(share, surprise):
-    cells = FloorCells.below(share, n=200, n_train=600)
+    cells = FloorGrid.below(share, n=200, n_train=600)
     n_below = len(cells.edges) - 2
     lengths = [cells.code_length(None, surprise)]
     if not cells.is_trivial:
@@ -94,7 +94,7 @@ def test_code_of_floors_is_a_code(share, surprise):
 
 
 def test_silence_about_floors_costs_little_and_surprises_are_learned():
-    cells = FloorCells.below(0.3, n=200, n_train=600)
+    cells = FloorGrid.below(0.3, n=200, n_train=600)
     silence = sum(cells.code_length(None, surprise_probability(i, 0)) for i in range(100))
     assert silence < 0.35
     surprises = [cells.code_length(-1, surprise_probability(i, i)) for i in range(20)]

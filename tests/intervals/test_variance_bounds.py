@@ -8,11 +8,11 @@ import pytest
 
 from sklearn_bdp.correlation.tails import bounded_lower_limit
 from sklearn_bdp.intervals.bounds import (
-    Units,
+    UnitWeights,
     betting_lower_limit,
     empirical_bernstein_lower_limit,
     plan_bets,
-    plan_squares,
+    plan_variance_limits,
     shrunken_variances,
 )
 
@@ -23,8 +23,8 @@ def worst_ratio(points, weights, n, center, rate, level):
     largest_ratio = 0.0
     scores = points[outcomes]
     limits = empirical_bernstein_lower_limit(
-        scores.mean(axis=1), level, Units.records(n), center=center,
-        squares=np.mean((scores - center) ** 2, axis=1), rate=rate,
+        scores.mean(axis=1), level, UnitWeights.from_records(n), center=center,
+        squared_deviations=np.mean((scores - center) ** 2, axis=1), rate=rate,
     )  # fmt: skip
     for profile in itertools.combinations_with_replacement(range(len(weights)), n):
         laws = weights[list(profile)]
@@ -50,7 +50,7 @@ def test_no_profile_of_scores_misses_more_often_than_the_level(center, rate):
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.97])
 def test_no_groups_miss_more_often_than_the_level(sizes, rate):
     """G18: all outcomes of up to three groups of unequal size, each with a law of its own."""
-    units = Units.of(sizes)
+    units = UnitWeights.from_sizes(sizes)
     group_weights = np.array(sizes) / sum(sizes)
     squared = group_weights**2 / np.sum(group_weights**2)
     points = np.array([0.0, 0.3, 1.0])
@@ -71,7 +71,12 @@ def test_no_groups_miss_more_often_than_the_level(sizes, rate):
         ]
         squares = (means - center) ** 2 @ squared
         limits = empirical_bernstein_lower_limit(
-            means @ group_weights, level, units, center=center, squares=squares, rate=rate
+            means @ group_weights,
+            level,
+            units,
+            center=center,
+            squared_deviations=squares,
+            rate=rate,
         )
         largest_ratio = max(
             largest_ratio, np.array(table)[limits > expected_mean + 1e-12].sum() / math.exp(level)
@@ -82,7 +87,7 @@ def test_no_groups_miss_more_often_than_the_level(sizes, rate):
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (5, 1), (4, 3, 2, 1)])
 def test_no_record_moves_a_mean_square_by_more_than_the_sensitivity(sizes):
     """G18: the noise for squares of groups is scaled by this sensitivity."""
-    units = Units.of(sizes)
+    units = UnitWeights.from_sizes(sizes)
     rng = np.random.default_rng(0)
     group = np.repeat(np.arange(len(sizes)), sizes)
     squared = np.array(sizes) ** 2.0
@@ -99,9 +104,9 @@ def test_no_record_moves_a_mean_square_by_more_than_the_sensitivity(sizes):
 
 
 def test_groups_of_one_are_records():
-    units_of_groups = Units.of(np.ones(70))
-    units_of_records = Units.records(70)
-    for name in ("count", "largest", "squares", "effective", "sensitivity"):
+    units_of_groups = UnitWeights.from_sizes(np.ones(70))
+    units_of_records = UnitWeights.from_records(70)
+    for name in ("n_units", "largest_weight", "sum_of_squares", "effective_n", "sensitivity"):
         assert getattr(units_of_groups, name) == pytest.approx(getattr(units_of_records, name))
 
 
@@ -109,13 +114,13 @@ def test_limits_rise_with_values_and_fall_with_squares():
     """G15: cells may be entered with their ends, for the limit is monotone in both."""
     values = np.linspace(0.0, 1.0, 41)
     limits = empirical_bernstein_lower_limit(
-        values, -5.0, Units.records(200), center=0.7, squares=0.02, rate=0.3
+        values, -5.0, UnitWeights.from_records(200), center=0.7, squared_deviations=0.02, rate=0.3
     )
     assert (np.diff(limits) >= 0.0).all()
     assert (limits <= values).all()
     squares = np.linspace(0.0, 0.3, 41)
     limits = empirical_bernstein_lower_limit(
-        0.7, -5.0, Units.records(200), center=0.7, squares=squares, rate=0.3
+        0.7, -5.0, UnitWeights.from_records(200), center=0.7, squared_deviations=squares, rate=0.3
     )
     assert (np.diff(limits) <= 0.0).all()
 
@@ -127,15 +132,15 @@ def test_scores_of_small_variance_have_half_the_width():
     center = 0.86
     variance = 0.0121
     sizes = np.array([3000.0])
-    plan = plan_squares(
+    plan = plan_variance_limits(
         np.array([center]),
         np.array([variance]),
         training_sizes=sizes,
-        units=Units.records(n),
+        units=UnitWeights.from_records(n),
         log_failure=level,
     )
-    assert plan.eligible.all()
-    levels = {0: float(plan.levels[0, 0])}
+    assert plan.is_eligible.all()
+    levels = {0: float(plan.tried_limits[0, 0])}
     values = np.array([center])
     log_failures = np.array([level])
     lower, upper = plan.limits(values, values, log_failures, levels)
@@ -148,29 +153,29 @@ def test_scores_of_small_variance_have_half_the_width():
 def test_binary_scores_and_missing_variances_are_not_eligible():
     values = np.array([0.86, 0.86, 0.5])
     variances = np.array([0.86 * 0.14, np.nan, 0.25])
-    plan = plan_squares(
+    plan = plan_variance_limits(
         values,
         variances,
         training_sizes=np.full(3, 500.0),
-        units=Units.records(200),
+        units=UnitWeights.from_records(200),
         log_failure=-6.0,
     )
-    assert not plan.eligible.any()
-    shares_of_means, by_squares = plan.shares
+    assert not plan.is_eligible.any()
+    shares_of_means, by_squares = plan.log_alpha_fractions
     assert (shares_of_means == 0.0).all()
     assert (by_squares == -math.inf).all()
 
 
 def test_shares_of_both_limits_sum_to_one():
     """G15: one query has a plain limit and a limit by squares."""
-    plan = plan_squares(
+    plan = plan_variance_limits(
         np.array([0.8]),
         np.array([0.01]),
         training_sizes=np.array([500.0]),
-        units=Units.records(200),
+        units=UnitWeights.from_records(200),
         log_failure=-6.0,
     )
-    assert np.exp(np.concatenate(plan.shares)).sum() == pytest.approx(1.0)
+    assert np.exp(np.concatenate(plan.log_alpha_fractions)).sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("kurtosis", [2.0, 21.0, 65.0])
@@ -185,19 +190,19 @@ def test_mean_squares_of_a_holdout_rarely_exceed_their_first_limit(kurtosis):
     n_training_errors = rng.binomial(n_train, error_rate, n_draws)
     error_size = 0.3  # of an error
     training_share = n_training_errors / n_train
-    plan = plan_squares(
+    plan = plan_variance_limits(
         1.0 - error_size * training_share,
         error_size**2 * training_share * (1.0 - training_share),
         training_sizes=np.full(n_draws, float(n_train)),
-        units=Units.records(n),
+        units=UnitWeights.from_records(n),
         log_failure=-6.0,
         kurtosis=np.full(n_draws, kurtosis),
     )
     means = 1.0 - error_size * n_errors / n
     squares = 1.0 - (1.0 - (1.0 - error_size) ** 2) * n_errors / n
     deviations = plan.deviations(np.column_stack([means, squares]))
-    assert plan.eligible.all()
-    assert np.mean(deviations > plan.levels[:, 0]) < 0.02
+    assert plan.is_eligible.all()
+    assert np.mean(deviations > plan.tried_limits[:, 0]) < 0.02
 
 
 def test_a_variance_of_zero_is_replaced():
@@ -269,7 +274,7 @@ def bets_of(center, variance, *, n, kurtosis=math.nan, log_failure=-7.0):
         kurtosis=kurtosis,
         margin=0.001,
     )
-    assert plan.eligible.all()
+    assert plan.is_eligible.all()
     return plan
 
 
@@ -298,13 +303,13 @@ def test_bets_are_narrower_than_squares(center):
     level = np.array([-7.0])
     values = np.array([center])
     bets = bets_of(center, 0.015, n=n, kurtosis=9.0)
-    squares = plan_squares(
-        values, np.array([0.015]), training_sizes=np.array([3.0 * n]), units=Units.records(n),
-        log_failure=-7.0, kurtosis=9.0, margin=0.001,
+    squares = plan_variance_limits(
+        values, np.array([0.015]), training_sizes=np.array([3.0 * n]),
+        units=UnitWeights.from_records(n), log_failure=-7.0, kurtosis=9.0, margin=0.001,
     )  # fmt: skip
     widths = []
     for plan in (bets, squares):
-        first_level = float(plan.levels_of(0)[0]) + 0.001
+        first_level = float(plan.limits_to_try(0)[0]) + 0.001
         lower, upper = plan.limits(values, values, level, {0: first_level})
         widths.append(upper[0] - lower[0])
     assert widths[0] < 0.88 * widths[1]
@@ -323,7 +328,7 @@ def test_mean_shortfalls_of_a_holdout_rarely_exceed_their_first_limit(kurtosis):
         n=n,
         kurtosis=kurtosis,
     )
-    first_level = bets.levels_of(0)[0]
+    first_level = bets.limits_to_try(0)[0]
     n_rejected = 0
     for _ in range(500):
         scores = 1.0 - error_size * (rng.random(n) < error_rate)
@@ -338,7 +343,7 @@ def test_limits_by_bets_hold_where_rare_losses_hide(log_failure):
     rng = np.random.default_rng(0)
     plan = bets_of(0.9, 0.001, n=n, log_failure=log_failure)
     bets = plan.bets(0)
-    levels = plan.levels_of(0)
+    levels = plan.limits_to_try(0)
     for rare in (0.005, 0.012, 0.03, 0.06):
         n_draws = 3_000
         n_missed = 0

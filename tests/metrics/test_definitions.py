@@ -50,7 +50,9 @@ def test_a_ratio_counts_records_once(name):
     assert numerator.sum() / denominator.sum() == pytest.approx(value)
     assert metric.expected_denominator(0.5) == denominator_part
     assert denominator.max() <= metric.record_bound
-    lower, upper = metric.count_limits(numerator.sum(), denominator.sum(), 0.05, alike=True)
+    lower, upper = metric.count_limits(
+        numerator.sum(), denominator.sum(), 0.05, identically_distributed=True
+    )
     assert 0.0 <= lower < value < upper <= 1.0
 
 

@@ -10,7 +10,7 @@ from scipy.stats import binom
 from sklearn_bdp.accounting.spending import PredictiveCode, final_code_length
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.holdout import HoldoutConfig
-from sklearn_bdp.intervals.bounds import Units
+from sklearn_bdp.intervals.bounds import UnitWeights
 from sklearn_bdp.intervals.concentration import ModelTail, half_width
 from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.planning import certify
@@ -94,7 +94,7 @@ class Account:
             unit_variances=np.full(count, np.nan),
             kurtosis=np.full(count, np.nan),
             unit_moments=np.full(count, np.nan),
-            units=Units.records(self.n),
+            units=UnitWeights.from_records(self.n),
             by_class=[None] * count,
             descriptions=[QueryDescription()] * count,
         )

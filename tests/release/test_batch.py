@@ -17,7 +17,7 @@ from sklearn_bdp.accounting.spending import (
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.correlation.levels import sequential_information
 from sklearn_bdp.holdout import ExpertSettings, HoldoutConfig
-from sklearn_bdp.intervals.bounds import Units
+from sklearn_bdp.intervals.bounds import UnitWeights
 from sklearn_bdp.intervals.concentration import ClassMeansTail, ModelTail
 from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.release.batch import answer_batch
@@ -51,7 +51,7 @@ def queries(cv_scores, values, scale=1.0, relaxed_to=0.0):
         unit_variances=np.full(count, np.nan),
         kurtosis=np.full(count, np.nan),
         unit_moments=np.full((count, 2), np.nan),
-        units=Units.records(N),
+        units=UnitWeights.from_records(N),
         by_class=[None] * count,
         descriptions=[QueryDescription()] * count,
     )

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.correlation import Groups, MarkovChain
-from sklearn_bdp.intervals.bounds import LEVELS
+from sklearn_bdp.intervals.bounds import RELATIVE_LIMITS
 from tests.facts import refused
 
 # Several holdouts of the same records, each for a test of its own.
@@ -83,8 +83,8 @@ def test_released_second_moments_are_recorded_and_charged():
     for cells in (first_cells, second_cells):
         n_rounds += len(cells["first"]) + sum(cell is not None for _, cell in cells["fine"])
         for _, level in cells["squares"]:  # limits are tried from the one that last held
-            n_rounds += (len(LEVELS) if level is None else level) - first_limit
-            first_limit = len(LEVELS) - 1 if level is None else level
+            n_rounds += (len(RELATIVE_LIMITS) if level is None else level) - first_limit
+            first_limit = len(RELATIVE_LIMITS) - 1 if level is None else level
     assert records[-1].totals.n_rounds == n_rounds
 
 
