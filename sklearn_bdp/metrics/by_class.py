@@ -24,7 +24,7 @@ from sklearn_bdp.metrics.base import (
     register_metric,
     respond,
 )
-from sklearn_bdp.metrics.means import class_index
+from sklearn_bdp.metrics.means import label_positions
 from sklearn_bdp.metrics.ratios import RatioOfCounts
 from sklearn_bdp.metrics.statistics import class_cells, confusion_cells
 
@@ -264,7 +264,7 @@ class ClassMetric(BoundedMetric):
     def check_input(self, estimator, X, y):
         """Return the position of each record's class, -1 for labels that are not among them."""
         labels = super().check_input(estimator, X, y)
-        return class_index(labels, np.array(self._known_classes(estimator), dtype=object))
+        return label_positions(labels, np.array(self._known_classes(estimator), dtype=object))
 
     def _evaluated(self, estimator, record_values, class_index):
         shape = self._shape(self._known_classes(estimator))
@@ -288,7 +288,9 @@ class ClassMetric(BoundedMetric):
         predictions = respond(estimator, X, self.methods)
         if predictions.shape != class_index.shape:
             raise ValueError("The model did not give one prediction per record.")
-        predicted = class_index(predictions, np.array(self._known_classes(estimator), dtype=object))
+        predicted = label_positions(
+            predictions, np.array(self._known_classes(estimator), dtype=object)
+        )
         return (predicted == class_index).astype(float)
 
 

@@ -140,7 +140,7 @@ class ClippedMetric(MeanMetric):
         return bool((per_record <= 0.0).any())
 
 
-def class_index(y, classes):
+def label_positions(y, classes):
     """Return the position of each label in the array of classes, -1 for a label not in it."""
     position_of_label = {label: index for index, label in enumerate(classes.tolist())}
     return np.array([position_of_label.get(label, -1) for label in y.tolist()], dtype=np.intp)
@@ -227,7 +227,7 @@ class TopKAccuracy(MeanMetric):
 
     def record_scores(self, estimator, X, y):
         scores = respond(estimator, X, self.methods).astype(float)
-        target_index = class_index(y, np.asarray(estimator.classes_))
+        target_index = label_positions(y, np.asarray(estimator.classes_))
         binary_threshold = 0.0 if hasattr(estimator, "decision_function") else 0.5
         if scores.ndim == 2 and scores.shape[1] == 2:
             scores = scores[:, 1]
@@ -298,7 +298,7 @@ class BrierScore(MeanMetric):
 
     def record_scores(self, estimator, X, y):
         classes, probabilities = class_probabilities(estimator, X)
-        target_index = class_index(y, classes)
+        target_index = label_positions(y, classes)
         is_known_class = target_index >= 0
         target_probabilities = probabilities[np.arange(len(y)), target_index]
         target_probabilities = np.where(is_known_class, target_probabilities, 0.0)
@@ -360,7 +360,7 @@ class LogLoss(ClippedMetric):
 
     def _unclipped_values(self, estimator, X, y):
         classes, probabilities = class_probabilities(estimator, X)
-        target_index = class_index(y, classes)
+        target_index = label_positions(y, classes)
         return np.where(target_index >= 0, probabilities[np.arange(len(y)), target_index], 0.0)
 
     def _unit_scores(self, target_probabilities, is_clipped):
