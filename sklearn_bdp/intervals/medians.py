@@ -62,7 +62,7 @@ def median_limits(
     _, unit_codes = np.unique(unit_codes[order], return_inverse=True)
     n_units = int(unit_codes.max()) + 1
     if n_units == errors.size and np.ptp(weights) == 0.0:
-        # P[Bin(n, 1/2) < n_below] < alpha / 2: the order statistics with this rank from both ends.
+        # P[Bin(n, 1/2) < rank] < alpha / 2: the order statistics with this rank from both ends.
         rank = int(binom.ppf(0.5 * alpha, n_units, 0.5))
         return (errors[rank - 1], errors[n_units - rank]) if rank >= 1 else None
     max_log_wealth = 0.5 * student.isf(0.5 * alpha, n_units - 1.0) ** 2
