@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from sklearn_bdp.accounting.noise_calibration import auto_threshold
 from sklearn_bdp.accounting.spending import OFFSET_DEVIATION, rank_code_lengths
-from sklearn_bdp.intervals.bounds import LEVELS
+from sklearn_bdp.intervals.bounds import RELATIVE_LIMITS
 from sklearn_bdp.intervals.concentration import ModelTail, half_width_at, score_tail
 from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.release.batch_context import cell_width_policy, check_open, next_code_length
@@ -200,7 +200,7 @@ def preview_batch(
         half_width = min(half_width, batch.half_width_by_variance(cells.leader, variance_plan))
         metric_name = "" if metric is None else metric_key(metric)
         expected_spending += code.copy().charge_limit(
-            metric_name, code.first_limit(metric_name), len(LEVELS)
+            metric_name, code.first_limit(metric_name), len(RELATIVE_LIMITS)
         )
     half_width_others = half_width
     if n_queries > 1:
