@@ -348,7 +348,8 @@ def _spending_over_time(ledger_state):
 def _forecast(ledger_state):
     """Return labels and half-widths in units of [0, 1] of later queries, for scores near 1/2.
 
-    They follow from Hoeffding's bound for the effective number of records, without noise.
+    They follow from Hoeffding's bound for the effective number of records, without noise, as if
+    later batches release nothing (0 nats).
     """
     totals = ledger_state.totals
     settings = Calibration.from_header(ledger_state.header)

@@ -338,13 +338,13 @@ class PredictiveCode:
         # the offsets and their deviations on it.
         self._curves: Any = None
 
-    def state(self, *, after: int = 0) -> dict[str, Any]:
+    def state(self, *, n_omitted_pairs: int = 0) -> dict[str, Any]:
         """Return the arguments that rebuild this code: ready for JSON, as public as the releases.
 
-        The first ``after`` pairs are left out, for states that add to an earlier one.
+        The first ``n_omitted_pairs`` pairs are left out, for states that add to an earlier one.
         """
         state = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        state["pairs"] = [list(pair) for pair in self.pairs[after:]]
+        state["pairs"] = [list(pair) for pair in self.pairs[n_omitted_pairs:]]
         state["log_weights"] = self.log_weights.tolist()
         state["steps"] = list(self.steps)
         return state

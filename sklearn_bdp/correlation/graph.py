@@ -533,7 +533,7 @@ def buffered_set(graph, fraction, rng):
 
     ``graph`` is a symmetric CSR array. Of all returned rows, the first are a ``fraction``; the
     buffer of their neighbors is in neither. A greedy search takes the free row that costs least
-    next: the number of rows that it takes from the training set in relation to ``1 + degree``
+    next: the number of its free neighbors, which go to the buffer, divided by ``1 + degree``
     (theory G27). Costs only fall, so the heap may hold outdated entries, which are skipped.
     """
     n = graph.shape[0]

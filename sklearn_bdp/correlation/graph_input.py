@@ -100,8 +100,10 @@ class NodeNames:
             problem = "X has no index that names them"
         else:
             node_names = set(self.values)
-            unknown = next(value for value in index_values if value not in node_names)
-            problem = f"the index of X holds {unknown!r}, which is not one of them"
+            unknown = [value for value in index_values if value not in node_names]
+            problem = "the index of X repeats names"
+            if unknown:
+                problem = f"the index of X holds {unknown[0]!r}, which is not one of them"
         return (
             f"{name} has nodes with names ({_examples(self.values)}), and {problem}, so that it is "
             "unknown which row is which node. Pass nodelist= with the node of each row of X, such "

@@ -214,9 +214,11 @@ class NetworkModel(GraphModel):
         return Split(np.setdiff1d(np.arange(n), held_out), held_out)
 
     def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
-        """Return the network of a holdout given all other records (theory G13, G27).
+        """Return the model of a holdout given all other records (theory G13, G27).
 
-        Nodes without an edge between them are independent, at any strength. Otherwise edges keep
+        If the holdout consists of whole components, or an edge has an infinite diameter, it is that
+        of `subset`. Otherwise nodes without an edge between them are independent, at any strength.
+        With such edges, the model is a network: edges keep
         their diameters and only the potentials of single records change. So every bound that uses
         diameters alone is valid. Tables are dropped, because bounds that use them depend on the
         potentials of single records.
@@ -391,6 +393,7 @@ class MarkovNetwork(NetworkModel):
         nodelist: ArrayLike | None = None,
         labeled: ArrayLike | None = None,
     ) -> None:
+        # With influence=None, ``__new__`` returns another class, and this method is not called.
         if labeled is not None:
             raise ValueError(f"labeled= needs influence=None, any strength, got {influence=}.")
         self._to_estimate = isinstance(influence, str) and influence == "estimate"

@@ -113,7 +113,7 @@ class SamplingScheme:
         return self.bound in (ConcentrationBound.INDEPENDENT, ConcentrationBound.COMPONENTS)
 
     @property
-    def has_alike_records(self) -> bool:
+    def has_iid_records(self) -> bool:
         """Whether records are independent and identically distributed."""
         return self.has_independent_records and self.exchangeable
 

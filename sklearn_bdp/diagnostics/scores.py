@@ -558,7 +558,10 @@ def _are_close(values, other_values):
 
 
 def non_sklearn_components(model):
-    """Return the components of a model, or functions in it, that are not from scikit-learn."""
+    """Return the components of a model, or functions in it, that are not from scikit-learn.
+
+    Every ``FunctionTransformer`` is among them.
+    """
     components = [model]
     foreign_components = []
     if isinstance(model, BaseEstimator):

@@ -780,7 +780,8 @@ class Verifier:
     def fit(self, rows, candidates, cv_scores):
         """Fit the candidates of these rows on the training set, if not fitted or recorded yet.
 
-        If the fits are interrupted, the finished candidates are verified.
+        If the fits are interrupted, candidates with all fits finished are queried first, unless the
+        public range of a metric depends on the scores of all candidates.
         """
         tasks = [FitTask(row, candidate) for row, candidate in zip(rows, candidates, strict=True)]
         cv_scores_by_row = dict(zip(rows, cv_scores, strict=True))

@@ -785,7 +785,7 @@ class CrossValidation:
                     no_interval_reason=reason,
                     n_holdout_units=self.holdout_split.scheme.n_units,
                     n_holdout_records=self.verifier.holdout.n,
-                    are_alike=self.holdout_split.scheme.has_alike_records,
+                    are_iid=self.holdout_split.scheme.has_iid_records,
                 )
             self._references[row, name] = reference
         return self._references[row, name]

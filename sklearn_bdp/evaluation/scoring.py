@@ -130,11 +130,14 @@ class MetricScorer:
         """
         if not self.metric.uses_predictions_only:
             score = self.metric.scorer(estimator, X, y)
-            if isinstance(score, dict):  # scikit-learn would replace an error by NaN
-                scorer_record.contract_error = ValueError(
+            if isinstance(score, dict):
+                error = ValueError(
                     "scoring returns a dict of scores: set refit='name' to the one that chooses "
                     f"candidates (one of {sorted(score)})."
                 )
+                if scorer_record is None:
+                    raise error
+                scorer_record.contract_error = error  # scikit-learn would replace it by NaN
                 return math.nan
             return float(score)
         predictions = self.metric.predictions(estimator, X, y)

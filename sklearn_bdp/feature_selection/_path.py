@@ -712,7 +712,7 @@ def training_reference(verifier, subset):
         no_interval_reason=reason,
         n_holdout_units=scheme.n_units,
         n_holdout_records=holdout.n,
-        are_alike=scheme.has_alike_records,
+        are_iid=scheme.has_iid_records,
     )
 
 

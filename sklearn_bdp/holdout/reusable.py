@@ -640,7 +640,7 @@ class ReusableHoldout:
         return {
             "n_holdout_units": scheme.n_units,
             "n_holdout_records": self.n,
-            "are_alike": scheme.has_alike_records,
+            "are_iid": scheme.has_iid_records,
             "no_interval_reason": reason_for_no_interval,
         }
 

@@ -327,7 +327,10 @@ class Ledger:
         self._check_expected_head(ledger_state)
 
     def _check_expected_head(self, ledger_state):
-        """Raise unless the chain still contains the head that this process has seen earlier."""
+        """Raise unless the chain contains the head that was seen earlier, if any.
+
+        This process has seen it, or the one that pickled the holdout.
+        """
         if self._expected_head is not None and self._expected_head[0] > 0:
             number, digest = self._expected_head
             if number > len(ledger_state.digests) or ledger_state.digests[number - 1] != digest:

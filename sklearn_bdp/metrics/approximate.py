@@ -605,7 +605,7 @@ class ApproximateMetric(BoundedMetric):
         n_holdout_units: int,
         n_holdout_records: int,
         no_interval_reason: str = "",
-        are_alike: bool = False,
+        are_iid: bool = False,
     ) -> TrainingReference:
         """Return the out-of-fold score of a candidate, and the spread of its score.
 
@@ -619,7 +619,7 @@ class ApproximateMetric(BoundedMetric):
             Sampling units and records of the holdout.
         no_interval_reason : str, default=""
             Clause on why there can be no interval; empty if the caller has no reason.
-        are_alike : bool, default=False
+        are_iid : bool, default=False
             Whether holdout records are independent and identically distributed. Then precision,
             Jaccard and F1 of two classes have exact limits for all kinds of training records.
 
@@ -631,7 +631,7 @@ class ApproximateMetric(BoundedMetric):
         reference = self.pooled(predictions)
         if not math.isfinite(reference.score):
             return dataclasses.replace(reference, reason="its out-of-fold score is undefined")
-        exact_reference = self._exact_reference(predictions, reference) if are_alike else None
+        exact_reference = self._exact_reference(predictions, reference) if are_iid else None
         if exact_reference is not None:
             return exact_reference
         reason = no_interval_reason or self._rule_out(predictions, reference, n_holdout_records)

@@ -270,7 +270,7 @@ def reference_of_predictions(
     predictions : Predictions
         Predictions of records that the model was not fitted on.
     **holdout_facts : object
-        ``unit_codes``, ``n_holdout_units``, ``n_holdout_records``, ``are_alike`` and
+        ``unit_codes``, ``n_holdout_units``, ``n_holdout_records``, ``are_iid`` and
         ``no_interval_reason`` of :meth:`ApproximateMetric.training_reference
         <sklearn_bdp.metrics.approximate.ApproximateMetric.training_reference>`.
 

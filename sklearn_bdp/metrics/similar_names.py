@@ -64,7 +64,7 @@ def same_metric(name: str, names: Iterable[str]) -> str:
     Returns
     -------
     str
-        Name of a metric that exists; empty if there is none.
+        One of ``names``, or of the metrics in `SYNONYMS`; empty if the name means none of them.
     """
     normalized = _plain(name)
     metrics = {_plain(metric): metric for metric in names}
@@ -76,7 +76,7 @@ def same_metric(name: str, names: Iterable[str]) -> str:
 
 
 def similar_metric(name: str, names: Iterable[str]) -> str:
-    """Return the metric whose name is most like a misspelled one.
+    """Return the metric that a misspelled or incomplete name most likely means.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def similar_metric(name: str, names: Iterable[str]) -> str:
     Returns
     -------
     str
-        Name of a metric that exists; empty if no name is similar.
+        One of ``names``, or of the metrics in `SYNONYMS`; empty if no name is similar.
     """
     metrics = {_plain(metric): metric for metric in names}
     if metric := same_metric(name, metrics.values()):

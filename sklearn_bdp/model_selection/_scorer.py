@@ -350,9 +350,9 @@ class HoldoutScorer:
     def _reference(self, metric, estimator, X, y, *, is_out_of_sample, is_altered):
         """Return a metric without a proven bound with its public range, and a TrainingReference.
 
-        ``is_out_of_sample``: whether the model was fitted on other rows, as in cross-validation. If
-        not, clones of it are cross-validated on these rows. ``is_altered``: whether columns were
-        shuffled or set to one value.
+        ``is_altered``: whether columns were shuffled or set to one value; the fitted model is then
+        scored as it is, without an interval. ``is_out_of_sample``: whether the model was fitted on
+        other rows, as in cross-validation. If not, clones of it are cross-validated on these rows.
         """
         if is_altered or (is_out_of_sample and not metric.uses_predictions_only):
             score = metric.score_model(estimator, X, y)
@@ -370,7 +370,7 @@ class HoldoutScorer:
                 y,
                 n_holdout_units=scheme.n_units,
                 n_holdout_records=self.holdout.n,
-                are_alike=scheme.has_alike_records,
+                are_iid=scheme.has_iid_records,
                 no_interval_reason=rule_out,
             )
         return reference_of_predictions(
@@ -379,7 +379,7 @@ class HoldoutScorer:
             unit_codes=None,
             n_holdout_units=scheme.n_units,
             n_holdout_records=self.holdout.n,
-            are_alike=scheme.has_alike_records,
+            are_iid=scheme.has_iid_records,
             no_interval_reason=rule_out,
         )
 

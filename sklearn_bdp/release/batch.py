@@ -70,7 +70,7 @@ def answer_batch(batch, context, *, n_statements=None):
         theorem=theorem,
         closes=closes,
         noise_ratio=noise_ratio,
-        code_state=context.code.state(after=n_earlier_pairs),
+        code_state=context.code.state(n_omitted_pairs=n_earlier_pairs),
         denominator_cells=denominator_cells,
     )
     record = _batch_record(batch, context, release, moments, limits, charge)

@@ -311,7 +311,7 @@ def _cut_failure(model, gap_sizes, beta):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Noise:
-    """Scales of noise and the numbers that come with them."""
+    """Scales of the noise of a holdout, and its threshold, budget and tau (None if not fixed)."""
 
     threshold_scale: float
     query_scale: float

@@ -495,7 +495,11 @@ class GradedRelease:
         self.release.rank_lengths = rank_code_lengths(-np.argsort(self.order))
 
     def run_leader_first(self, policy: CellWidthPolicy) -> BatchRelease:
-        """Pass in the order of predictions, the leader with a fine cell; then refine leaders."""
+        """Compare all queries in order, the leader with a fine cell; then refine new leaders.
+
+        The order is that of public ranks, or of predictions without ranks, with secondary queries
+        last. ``policy`` gives the widths of the cells.
+        """
         m = self.order.size
         n_leaders = int(not np.all(self.secondary))
 
@@ -507,7 +511,7 @@ class GradedRelease:
 
         leader, others = np.split(self.order, [n_leaders])
         budget_lasts = self._pass(leader, prepare_leader, is_leader=True)
-        budget_lasts = budget_lasts and self._pass(others, prepare, tail=1.0 / m)
+        budget_lasts = budget_lasts and self._pass(others, prepare, tail_factor=1.0 / m)
         if budget_lasts and n_leaders and m > 1:
             self._refine_leaders(policy)
         # For every query the best guess inside its cell is released.
@@ -591,12 +595,13 @@ class GradedRelease:
         self._pass(np.arange(m), prepare, learns=not is_separate)
         return self.release
 
-    def _pass(self, order, prepare, *, is_leader=False, tail=1.0, learns=True):
+    def _pass(self, order, prepare, *, is_leader=False, tail_factor=1.0, learns=True):
         """Compare queries in an order of positions; return whether the budget lasted.
 
         ``prepare(positions)`` returns the comparison, predictive distributions of the values, and a
-        mask of relaxed queries; ``tail`` is the weight of heavy tails (theory G17: queries that do
-        not lead share the surprises of a first pass); ``learns``: whether the code learns from
+        mask of relaxed queries; ``tail_factor`` multiplies the weights of the heavy-tailed
+        components of the code (theory G17: queries that do not lead share the surprises of a first
+        pass); ``learns``: whether the code learns from
         surprises and from the leader.
         """
         release = self.release
@@ -607,7 +612,7 @@ class GradedRelease:
             if n_answered == 0:
                 return False
             expected_square = self._expected_square(prediction) if is_leader else 0.0
-            mass = functools.partial(code.masses, tail_factor=tail)
+            mass = functools.partial(code.masses, tail_factor=tail_factor)
             self._record(comparison, n_answered, cell, prediction, mass)
             n_below = n_answered - (cell is not None)
             release.relaxed[comparison.positions[:n_below]] = is_relaxed[:n_below]

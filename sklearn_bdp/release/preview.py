@@ -388,19 +388,20 @@ class _PreviewedBatch:
         confirmed_length += _length_of_others(code, cells, prediction, n_others=n_others)
         corrected_length = _expected_code_length(code, cells.fine, prediction, is_honest=False)
         corrected_length += n_others * _expected_code_length(
-            code, cells.coarse, prediction, is_honest=False, tail=1.0 / self.n_queries
+            code, cells.coarse, prediction, is_honest=False, tail_factor=1.0 / self.n_queries
         )
         expected_length = (1.0 - corrected_fraction) * confirmed_length
         return expected_length + corrected_fraction * corrected_length
 
 
-def _expected_code_length(code, half_width, prediction, *, is_honest, tail=1.0):
+def _expected_code_length(code, half_width, prediction, *, is_honest, tail_factor=1.0):
     """Return the expected code length of one released cell in nats.
 
     If cross-validation is honest, the score deviates from its prediction like a normal variable.
     The code also prepares for biased cross-validation and for surprises, and therefore charges more
     than the entropy. If it is not honest, the score has the distribution of the code.
-    ``half_width``: of the cells. ``tail``: weight of heavy tails.
+    ``half_width``: of the cells. ``tail_factor``: multiplies the weights of the
+    heavy-tailed components of the code.
     """
     cell_numbers = np.arange(-_N_CELLS, _N_CELLS + 1.0)
     n_cells = cell_numbers.size
@@ -412,7 +413,7 @@ def _expected_code_length(code, half_width, prediction, *, is_honest, tail=1.0):
         np.full(n_cells, prediction.score),
         np.full(n_cells, prediction.deviation),
         np.full(n_cells, prediction.drift),
-        tail_factor=tail,
+        tail_factor=tail_factor,
     )
     coded_masses = np.exp(code.log_weights) @ masses
     expected_masses = coded_masses

@@ -159,7 +159,7 @@ def _exact_report(holdout, plan, context):
         totals=closed_totals(context, n_answers=len(answers)),
         size=len(answers),
         code_length=length,
-        code=context.code.state(after=len(context.code.pairs)),
+        code=context.code.state(n_omitted_pairs=len(context.code.pairs)),
         scales={answer.metric: list(answer.scale) for answer in answers},
         spending={
             "name": settings.spending.name,

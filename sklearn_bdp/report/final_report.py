@@ -433,22 +433,28 @@ def _short_model_names(names):
     if max(map(len, names)) <= _MAX_NAME_LENGTH:
         return names, []
     letter_of_model = _letter_of_model(names)
-    if len(letter_of_model) == 1:  # the title has its name
-        return ["A"] * len(names), [("A", next(iter(letter_of_model)))]
     short_names = []
     for name in names:
-        for model in sorted(letter_of_model, key=len, reverse=True):
-            name = name.replace(model, letter_of_model[model])
-        short_names.append(name)
+        models_and_separators = _SEPARATOR.split(name)
+        letters = [letter_of_model.get(text, text) for text in models_and_separators]
+        short_names.append("".join(letters))
     return short_names, [(letter, model) for model, letter in letter_of_model.items()]
 
 
 def _letter_of_model(names):
-    """Return a letter for each model in the names of models and differences."""
+    """Return a letter for each model in the names of models and differences.
+
+    A number follows the letter from the 27th model on.
+    """
     models = [name for name in names if not _SEPARATOR.search(name)]
-    comparisons = [name for name in names if _SEPARATOR.search(name)]
-    models += [model for name in comparisons for model in _SEPARATOR.split(name)]
-    return dict(zip(dict.fromkeys(models), string.ascii_uppercase, strict=False))
+    for name in names:
+        if _SEPARATOR.search(name):
+            models += _SEPARATOR.split(name)[::2]
+    alphabet = string.ascii_uppercase
+    return {
+        model: f"{alphabet[index % len(alphabet)]}{index // len(alphabet) or ''}"
+        for index, model in enumerate(dict.fromkeys(models))
+    }
 
 
 def _short_metric_names(rows):
@@ -480,7 +486,8 @@ FEW_ERRORS = (
     "class."
 )
 #: Separators of the models in a difference, or in a skill score.
-_SEPARATOR = re.compile(" minus | against ")
+#: Between two models in the name of a difference; a split keeps it.
+_SEPARATOR = re.compile("( minus | against )")
 _MAX_NAME_LENGTH = 30  # letters of a model in a table
 _FAMILIES = ("proven", "approximate")
 #: Colors of the models in a plot over dates.

@@ -384,7 +384,8 @@ def clip_notes(
     """Return sentences on the clip of a row of errors, in time.
 
     They state the share that the clip cuts off in training, the number of holdout errors beyond it,
-    and the width of the interval if the range of the training targets were declared.
+    and the width of the interval if the range of the training targets were declared. ``units``:
+    the dates of the holdout records, as `SamplingUnits`.
     """
     metric = statement.measure.metric
     clip = float(metric.width)

@@ -869,6 +869,8 @@ def _check_training(training):
 def _max_group_records(holdout, training, dependence):
     """Return the largest number of records of one group that count (theory G28).
 
+    ``dependence``: a name that `dependence_of` returns. Those of groups contain "groups".
+
     It is fixed before the split: the size of the largest training group, 1 for single records.
     """
     if "groups" not in dependence:

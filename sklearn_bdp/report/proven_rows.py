@@ -89,9 +89,9 @@ class ProvenRows:
             alpha = min(math.exp(log_alpha), 0.5)
             if alpha < _MIN_ALPHA:
                 return 0.0, 1.0
-            are_alike = self.plan.dependence == "records"
+            are_iid = self.plan.dependence == "records"
             return metric.count_limits(
-                sums.sum(), counts.sum(), alpha, identically_distributed=are_alike
+                sums.sum(), counts.sum(), alpha, identically_distributed=are_iid
             )
         if statement.proven == TAIL:
             is_binary = metric.is_binary and len(statement.models) == 1

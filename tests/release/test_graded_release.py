@@ -567,7 +567,7 @@ def test_the_state_rebuilds_the_code():
     code.learn(0.8, 0.77, 1e-4)
     code.charge(np.log(code.masses([0.7], [0.8], [0.75], [0.02], [0.01])))
     rebuilt = PredictiveCode()
-    for state in (first, code.state(after=1)):
+    for state in (first, code.state(n_omitted_pairs=1)):
         rebuilt.update_from_state(state)
     assert rebuilt.state() == code.state()
 
