@@ -57,7 +57,7 @@ def noise_margin(
     query_scale: float,
     noise: Literal["laplace", "gaussian"] = "laplace",
 ) -> float:
-    r"""Return the smallest ``z`` with :math:`P[N_T + N_q > z] \le` ``failure`` (theory N1, N2).
+    r"""Return the smallest z >= 0 with :math:`P[N_T + N_q > z] \le` ``failure`` (theory N1, N2).
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
     .. math:: N = \sum_{b<B} V^b \binom{m}{b+1}
 
     for :math:`m` queries, a budget of :math:`B` "above" answers and ``n_values`` = :math:`V` values
-    that each of these can have.
+    that each of these can have. For budgets above 20,000 it is an upper limit of this log.
     Cf. the description-length argument of Dwork et al. 2015, Section 3.
     """
     m = check_integer("n_queries", n_queries, low=1)
@@ -262,8 +262,8 @@ def zhao_premise(
     model : CorrelationModel
         Dependence of the records.
     n : int or None
-        Number of records of models tied to them; ``None``: any number that is large enough for the
-        lemma.
+        Number of records. ``None``: that of a model which is tied to its records, else any number
+        that is large enough for the lemma.
     method : {"quilt", "blanket", "spectral"}
         Lemma 2 of the paper, that is (8); Lemma 3, that is (7); or Lemma 4, an alternative for
         reversible chains.
@@ -384,8 +384,9 @@ def zhao_accuracy(n, *, n_queries, budget, beta, model, c=0.5, threshold=None):
 
     :math:`n_\#` depends on :math:`u = (1-c)\tau` only. For a given threshold :math:`T =
     (1+c)\tau/2` the largest c with :math:`n_\# \le n` gives the smallest τ: :math:`c =
-    (2T-u)/(2T+u)` at the smallest u. Without a threshold, ``c`` is used. τ is infinite if the
-    theorem guarantees no τ up to 1.
+    (2T-u)/(2T+u)` at the smallest u. Without a threshold, ``c`` is used. τ is infinite, and c has
+    no meaning, if the theorem guarantees no τ up to 1. The other arguments are those of
+    :func:`zhao_required_n`.
 
     Examples
     --------
@@ -498,8 +499,9 @@ def auto_threshold(prediction, n_effective, n_train):
 def auto_resolution(n_effective: float, *, beta: float = 0.05) -> float:
     """Return the width of the cells of released answers: half of the half-width of one fixed query.
 
-    Theory G2: a width of η adds a rounding error of η/2 and costs ``ln(1/η)`` nats per released
-    value. The fraction was chosen by simulation.
+    It is at most 1. ``beta`` is the failure probability of that query. Theory G2: a width of η adds
+    a rounding error of η/2 and costs ``ln(1/η)`` nats per released value. The fraction was chosen
+    by simulation.
     """
     return min(1.0, RESOLUTION_FRACTION * _reference_half_width(n_effective, beta))
 
@@ -534,7 +536,8 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
     They are those of threshold, query and answer. ``epsilon`` is the Bayesian DP level in nats,
     ``budget`` the largest number of answers from the holdout, and ``model`` the dependence of the
     ``n`` records. The threshold noise is drawn once. ``failure`` is the failure probability of one
-    margin. Raises ValueError if no positive DP level suffices.
+    margin. Raises ValueError if no positive DP level suffices, or if a scale would be 1,000 or
+    more.
     """
     dp_epsilon = float(model.dp_epsilon(epsilon, n))
     if not dp_epsilon > 0:
@@ -575,11 +578,12 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
 def zhao_scales(n, *, model, n_queries, budget, beta, threshold=None):
     r"""Return the noise scales, threshold and :math:`\tau` of Zhao 2017, Theorem 2, as printed.
 
-    Arguments are those of :func:`zhao_accuracy`. Theorem 2 is valid for any c in (0, 1). With a
+    Scales are those of threshold, query and answer, in a tuple. Arguments are those of
+    :func:`zhao_accuracy`. Theorem 2 is valid for any c in (0, 1). With a
     given threshold :math:`T = (1+c)\tau/2`, c is the largest one whose :math:`n_\#` is at most
     ``n``, which gives the smallest :math:`\tau`. With ``None``, c is 1/2 and :math:`\tau` the
     smallest one. If there are too few records, c is 1/2 and
-    :math:`\tau = 2T/(1+c)`, or 1.
+    :math:`\tau = 2T/(1+c)`, or 1 without a threshold. Raises ValueError if this is above 1.
     """
     tau, c = zhao_accuracy(
         n, n_queries=n_queries, budget=budget, beta=beta, model=model, c=ZHAO_C, threshold=threshold

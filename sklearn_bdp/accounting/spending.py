@@ -341,7 +341,8 @@ class PredictiveCode:
     def state(self, *, n_omitted_pairs: int = 0) -> dict[str, Any]:
         """Return the arguments that rebuild this code: ready for JSON, as public as the releases.
 
-        The first ``n_omitted_pairs`` pairs are left out, for states that add to an earlier one.
+        The first ``n_omitted_pairs`` entries of ``pairs`` are left out, for states that add to an
+        earlier one.
         """
         state = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         state["pairs"] = [list(pair) for pair in self.pairs[n_omitted_pairs:]]
@@ -371,7 +372,8 @@ class PredictiveCode:
     def observe_surprise(self, excess_square: float) -> None:
         """Record the excess of a batch leader's squared error over twice its expected value.
 
-        ``excess_square`` is 0 if it does not exceed it, or if the answer was "below".
+        ``excess_square``, in squared score units, is 0 if the error does not exceed that, or if the
+        answer was "below".
         """
         decayed_sum, decayed_number = self.steps
         # Theory G14: one outlier does not move the offset of all other scores.
@@ -384,7 +386,7 @@ class PredictiveCode:
         self.ceiling = max(self.ceiling, float(np.max(cv_scores)))
 
     def learn(self, cv_score, released_value, variance, *, replaced_pair=None):
-        """Learn from a released value; return the index of its :class:`ReleasedPair`.
+        """Learn from a released value; return the index of its :class:`ReleasedPair` in ``pairs``.
 
         ``variance`` is that of the difference about the offset shared by all queries.
         ``replaced_pair`` is the index of a pair of the same query, which was released with a wider
@@ -401,7 +403,10 @@ class PredictiveCode:
         return len(self.pairs) - 1
 
     def predict(self, cv_scores: FloatOrArray) -> tuple[Array, Array]:
-        """Return predictions of holdout scores, and the deviations of their common offset."""
+        """Return predictions of holdout scores, and the deviations of their common offset.
+
+        Both are in score units and have the shape of ``cv_scores``.
+        """
         scores = np.asarray(cv_scores, dtype=float)
         if not self.pairs:
             return np.minimum(scores, self.ceiling), np.full(scores.shape, OFFSET_DEVIATION)
@@ -420,7 +425,7 @@ class PredictiveCode:
         return centers, np.interp(scores, grid, deviations)
 
     def _aged_pairs(self):
-        """Return cross-validated scores, differences and variances of released pairs.
+        """Return cross-validated scores, differences and today's variances of the latest pairs.
 
         Later queries were chosen by means of earlier answers: the offset moves on, and the variance
         of old pairs grows.
@@ -479,7 +484,7 @@ class PredictiveCode:
     def first_limit(self, metric: str) -> int:
         """Return the number of the limit to try first for a metric's mean square.
 
-        It is the one that was last high enough, 0 before any query.
+        It is the one that was last high enough, or the highest if none was; 0 before any query.
         """
         last_limit, _, _ = self.spreads.get(metric, [0, 0, 0])
         return last_limit

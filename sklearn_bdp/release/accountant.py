@@ -136,7 +136,12 @@ class HoldoutAccountant:
     # -- queries ------------------------------------------------------------------------------
 
     def answer(self, batch, *, on_exhausted):
-        """Look up recorded queries, answer and record new ones; then release the answers."""
+        """Look up recorded queries, answer and record new ones; then release the answers.
+
+        Return the :class:`HoldoutAnswers` to all queries of the batch. If the budget does not
+        suffice, raise BudgetExhaustedError if ``on_exhausted`` is "raise"; else placeholders take
+        the place of the missing answers.
+        """
         self.check_process()
         identifiers = _query_identifiers(batch)
         keyed_identifiers = [identifier for identifier in identifiers if identifier is not None]
@@ -167,7 +172,10 @@ class HoldoutAccountant:
             return ledger_state.match(identifiers).keys() >= set(identifiers)
 
     def _answer_new(self, ledger_state, batch):
-        """Answer new queries and record them; return the recorded answers."""
+        """Answer new queries and record them; return the recorded answers.
+
+        They belong to the first queries. The list is empty if the budget was used up before.
+        """
         check_open(ledger_state)
         context = self.batch_context(ledger_state)
         record, answers = answer_batch(batch, context)
@@ -194,7 +202,11 @@ class HoldoutAccountant:
         )
 
     def _mechanism(self, secret_state, batch_number, is_report):
-        """Return Thresholdout after the last batch, with the noise of the next one."""
+        """Return Thresholdout after the last batch, with the noise of the next one.
+
+        ``secret_state``: after the last batch, None before the first one. ``batch_number``: of the
+        next batch, from 1. ``is_report``: whether it is a final report, which has less noise.
+        """
         random_state = bytes.fromhex(secret_state["noise"]) if is_report else None
         if self.seed is not None:
             # Seed and batch number: the same in every process, never the same twice.
@@ -216,8 +228,8 @@ class HoldoutAccountant:
     def _slice_seed(self, secret_state):
         """Return the seed that draws one record of each group (theory G19).
 
-        It never changes, and is secret: an analyst who knew it could choose models that fit these
-        records.
+        It is recorded with the first batch and then never changes. It is secret: an analyst who
+        knew it could choose models that fit these records.
         """
         if secret_state is not None:
             return int(secret_state["slices"])
@@ -226,7 +238,10 @@ class HoldoutAccountant:
         return secrets.randbits(128)
 
     def record(self, ledger_state, record, context, answers):
-        """Write a batch, and return its answers."""
+        """Write the :class:`BatchRecord` of a batch and its answers; return the recorded answers.
+
+        ``context``: of the batch, after it was answered.
+        """
         ANSWERED_TARGETS.update(
             dict.fromkeys(self._target_digests - ANSWERED_TARGETS.keys(), self._row_digests)
         )
@@ -239,7 +254,10 @@ class HoldoutAccountant:
         return recorded_answers
 
     def note_closing(self, ledger_state, plan):
-        """Note the plan of a report, with its charge, and record the noise of that report."""
+        """Note the plan of a report, with its charge, and record the noise of that report.
+
+        ``plan``: content of the note, in JSON.
+        """
         context = self.batch_context(ledger_state)
         secret_text = _secret_state(context, noise=secrets.token_hex(32))
         ledger_state.note(SystemNote.CLOSING, plan, secret_text=secret_text)

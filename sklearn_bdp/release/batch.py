@@ -32,7 +32,8 @@ from sklearn_bdp.release.variance_queries import (
 def answer_batch(batch, context, *, n_statements=None):
     """Answer a batch of new queries.
 
-    ``n_statements``: number of statements in a final report, which this batch contains. Its queries
+    ``n_statements``: number of statements in a final report, which this batch contains; None for
+    any other batch. Queries of a report
     are answered at threshold 0, and their values need no code: no later query depends on them.
     Therefore the report takes the entire remaining weight, in equal parts for its statements, and
     pre-sampling half-widths are the noise margins alone (theory G16).
@@ -122,9 +123,10 @@ def _answers(batch, release, limits, record):
 
 
 def _interval_limits(batch, release, variance_plan, moments, log_failures):
-    """Return the ends of the intervals of all queries.
+    """Return the ends of the intervals of all queries, in two arrays of shape (m,).
 
-    With variance queries, each end is the better of the limit without variances and of the limit by
+    ``log_failures``: log of the failure probability of both ends together, for each query. With
+    variance queries, each end is the better of the limit without variances and of the limit by
     mean squares, which share the failure probability.
     """
     cell_lower = np.fmax(release.lower, 0.0)  # NaN: not answered
@@ -240,6 +242,7 @@ def _read_all(batch, context, rank_length):
     """Return the :class:`BatchRelease` of a report: every query reads the holdout, at threshold 0.
 
     Its ends contain the noise margins. No query is answered if the budget does not suffice for all.
+    ``rank_length``: code length of each query beside that of the report, in nats.
     """
     mechanism = context.mechanism
     settings = context.settings
@@ -248,10 +251,12 @@ def _read_all(batch, context, rank_length):
     noise_margins = np.empty(m)
     # Any public prediction is valid (theory G4): the far end makes every answer a correction.
     far_ends = np.where(batch.cv_scores < 0.5, 1.0, 0.0)
-    for position, unit in enumerate(batch.sensitivities):
+    for position, sensitivity in enumerate(batch.sensitivities):
         selection = slice(position, position + 1)
         run = mechanism.answer_run(
-            far_ends[selection] / unit, batch.values[selection] / unit, thresholds=np.zeros(1)
+            far_ends[selection] / sensitivity,
+            batch.values[selection] / sensitivity,
+            thresholds=np.zeros(1),
         )
         if not run.answered[0]:
             return BatchRelease(m)
@@ -260,10 +265,10 @@ def _read_all(batch, context, rank_length):
         release.above[position] = is_above
         release.n_above += int(is_above)
         if is_above:
-            noise_margins[position] = unit * (margin_above * settings.final_noise_ratio)
-            release.values[position] = run.values[0] * unit
+            noise_margins[position] = sensitivity * (margin_above * settings.final_noise_ratio)
+            release.values[position] = run.values[0] * sensitivity
         else:
-            noise_margins[position] = unit * margin_below
+            noise_margins[position] = sensitivity * margin_below
             release.values[position] = far_ends[position]
     release.values = np.clip(release.values, 0.0, 1.0)
     release.lower = np.maximum(release.values - noise_margins, 0.0)
@@ -330,17 +335,17 @@ def _compare(batch, mechanism, comparison):
     Return the number of compared queries, and the number of the last one's cell if it was
     corrected, else None. The noisy value itself is not returned.
     """
-    units = batch.sensitivities[comparison.positions]
-    # In these units every query has the sensitivity 1/n that the noise is calibrated for.
+    # Divided by them, every query has the sensitivity 1/n that the noise is calibrated for.
+    sensitivities = batch.sensitivities[comparison.positions]
     run = mechanism.answer_run(
-        comparison.predictions / units,
-        batch.values[comparison.positions] / units,
-        thresholds=comparison.thresholds / units,
+        comparison.predictions / sensitivities,
+        batch.values[comparison.positions] / sensitivities,
+        thresholds=comparison.thresholds / sensitivities,
     )
     n_compared = int(np.count_nonzero(run.answered))
     if n_compared == 0 or not run.above[n_compared - 1]:
         return n_compared, None
-    noisy_value = float(run.values[n_compared - 1] * units[n_compared - 1])
+    noisy_value = float(run.values[n_compared - 1] * sensitivities[n_compared - 1])
     return n_compared, comparison.cells(n_compared - 1).cell_of(min(1.0, noisy_value))
 
 
@@ -410,7 +415,10 @@ def _cells(batch, release, variance_cells, *, theorem):
 
 
 def exhausted_error(settings, last, *, answered=0, unanswered):
-    """Return the error that reports the spending and the remaining options."""
+    """Return the error that reports the spending and the remaining options.
+
+    ``answered``, ``unanswered``: numbers of queries of the batch.
+    """
     return BudgetExhaustedError(
         f"budget={settings.budget} is used up. Answered in all: {last.n_answered}, corrected by "
         f"the holdout: {last.n_above}. Of this batch {answered} were answered, {unanswered} were "

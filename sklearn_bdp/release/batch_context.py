@@ -77,7 +77,10 @@ def next_code_length(
 
 
 def cell_width_policy(last, settings, model, length):
-    """Return the cell widths of the batch after ``last``, at this code length."""
+    """Return the rule for the cell widths of the batch after ``last``.
+
+    ``length``: code length of that batch without ranks, in nats.
+    """
     log_failure = math.log(settings.sampling_failure / 2.0) - length
     given_rest = model.sampling_scheme(settings.n).is_conditional
     return make_width_policy(settings.spending, last.number + 1, log_failure, given_rest=given_rest)

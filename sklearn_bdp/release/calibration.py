@@ -46,7 +46,7 @@ class Calibration:
 
     #: Parameters as checked by a configuration, and the gap, as plain JSON values.
     parameters: dict = dataclasses.field(hash=False)
-    n: int  # holdout records
+    n: int  # number of holdout records
     n_effective: float  # number of independent records with the same Hoeffding exponent
     sampling_failure: float  # parts of the failure probability: of the sample, of the noise,
     noise_failure: float
@@ -77,6 +77,11 @@ class Calibration:
             Dependence of the holdout records.
         n : int
             Number of holdout records.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, or the holdout cannot have it.
         """
         gap_sizes = _gap_sizes(gap)
         parameters = config.validated() | {"gap": gap_sizes}
@@ -144,7 +149,10 @@ class Calibration:
 
     @classmethod
     def from_header(cls, header: dict[str, Any]) -> Self:
-        """Return the calibration in a ledger's header; see :meth:`header`."""
+        """Return the calibration in a ledger's header; see :meth:`header`.
+
+        Raise LedgerVersionError for a header with ``n_searches``.
+        """
         if header["parameters"].get("n_searches") is not None:
             raise LedgerVersionError(
                 "the ledger was made with n_searches, which this version does not support. The "
@@ -161,7 +169,8 @@ class Calibration:
     def from_ledger(cls, header: dict[str, Any], *, derived: dict[str, Any], path: Any) -> Self:
         """Return the calibration in the header of a ledger, which must follow from its parameters.
 
-        ``derived``: the header that this version derives from the same parameters.
+        ``derived``: the header that this version derives from the same parameters. ``path``: of the
+        ledger, for the error. Raise LedgerCorruptedError if the numbers of both differ.
         """
         numbers = header.get("settings")
         expected = derived["settings"]
@@ -199,12 +208,15 @@ class Calibration:
 
     @functools.cached_property
     def spending(self) -> AlphaSpending:
-        """How failure probability is spread over the life of the holdout."""
+        """Rule by which failure probability is spread over the life of the holdout."""
         return AlphaSpending(self.parameters["spending"])
 
     @property
     def final_noise_ratio(self) -> float:
-        """Noise of a final report as a part of the noise of other answers."""
+        """Ratio of the scale of answer noise in a final report to that in other answers.
+
+        It is 1 if a level of privacy was asked for.
+        """
         if self.parameters["epsilon"] == "auto" and self.tau is None:
             return FINAL_NOISE_FRACTION
         return 1.0
@@ -246,7 +258,10 @@ class Calibration:
     def restore_mechanism(
         self, secret_state: dict[str, Any], *, random_state: Seed = None
     ) -> Thresholdout:
-        """Return Thresholdout as it was after the last recorded batch."""
+        """Return Thresholdout as it was after the last recorded batch.
+
+        Raise LedgerVersionError if the state is not one of a mechanism with these arguments.
+        """
         try:
             state = secret_state["mechanism"]
             mechanism = Thresholdout.from_state(state, random_state=random_state)
@@ -262,16 +277,17 @@ class Calibration:
 
 
 def _agree(recorded, value):
-    """Return whether two settings are equal up to rounding."""
+    """Return whether a recorded setting equals a derived one, up to rounding."""
     if isinstance(value, float) and isinstance(recorded, float | int):
         return math.isclose(recorded, value, rel_tol=1e-6)
     return recorded == value
 
 
 def _gap_sizes(gap):
-    """Return the number of dropped records on each side of the holdout that has a gap.
+    """Return a list of the number of dropped records on each side of the holdout with a gap.
 
-    ``gap``: a number, a pair for both sides with None for a side without one, or None.
+    ``gap``: a number, a pair for both sides with None for a side without one, or None. The list is
+    empty without gaps.
     """
     gap_of_side = gap if isinstance(gap, tuple | list) else (gap,)
     if len(gap_of_side) > 2:
@@ -296,7 +312,11 @@ def _check_no_privacy_level(parameters):
 
 
 def _cut_failure(model, gap_sizes, beta):
-    """Return the failure probability of a holdout cut out of one sequence with training data."""
+    """Return the failure probability of a holdout cut out of one sequence with training data.
+
+    It is 0 without gaps. Raise ValueError if it takes nearly all of ``beta``, the failure
+    probability of all intervals.
+    """
     # Theory H6: a cut out of one chain costs the Dobrushin coefficient, on each side.
     cut_failure = float(sum(gap_failure_probability(model, size) for size in gap_sizes))
     if not beta - cut_failure > beta / 10:
@@ -359,7 +379,10 @@ def _calibrate_noise(parameters, *, model, n, n_effective, noise_failure):
 
 
 def _resolution(resolution, *, is_adaptive, follows_zhao, n_effective, beta):
-    """Return the grid step of released answers, 0 if each query has cells of its own."""
+    """Return the grid step of released answers, 0 if each query has cells of its own.
+
+    ``resolution``: the parameter, a number or "auto".
+    """
     if is_adaptive:
         return 0.0
     if resolution != "auto":

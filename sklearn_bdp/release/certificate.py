@@ -107,7 +107,7 @@ class WidthForecast:
     next_query : float or None
         Interval of a next single query with a score near 1/2. None: the holdout is closed.
     final_report : float or None
-        Interval of a final report now.
+        Interval of a final report now. None: the holdout is closed.
     sampling, noise : float
         Parts of ``next_query``: the holdout is a sample, and noise is added.
     advice : str, default=""
@@ -227,7 +227,10 @@ class HoldoutCertificate(RenderedResult):
 
     @property
     def half_width_components(self) -> tuple[float, float, float] | None:
-        """Components of the half-width of the selected candidate, as fractions of the range."""
+        """Components of the half-width of the selected candidate, as fractions of the range.
+
+        None without a selected candidate, or if it has no such components.
+        """
         return None if self.selected is None else self.selected.half_width_components
 
     def in_units(self, name: str, lower: float, upper: float) -> HoldoutCertificate:
@@ -243,7 +246,7 @@ class HoldoutCertificate(RenderedResult):
         Returns
         -------
         HoldoutCertificate
-            Certificate with a first line in score units.
+            Certificate with a first line in score units; this certificate if the range is [0, 1].
         """
         if (lower, upper) == (0.0, 1.0):
             return self

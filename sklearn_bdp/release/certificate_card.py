@@ -54,7 +54,10 @@ def certificate_card(certificate: Any) -> Card:
 
 
 def _report_width(certificate):
-    """Return the expected half-width of a final report as text, empty if it would be useless."""
+    """Return the expected half-width of a final report as text, in score units.
+
+    The text is empty if the report would be useless, and for a closed holdout.
+    """
     half_width = certificate.forecast.final_report
     if half_width is None or not half_width < _WHOLE_RANGE:
         return ""
@@ -173,7 +176,10 @@ def _holdout_text(records):
 
 
 def _forecast_lines(certificate):
-    """Return lines about the next query and more records: none or one."""
+    """Return a list of one line about the next query and more records.
+
+    It is empty for a closed holdout without advice.
+    """
     range_length = _range_length(certificate)
     forecast = certificate.forecast
     selected = certificate.selected

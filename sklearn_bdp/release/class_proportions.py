@@ -30,7 +30,8 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
     visits, slices with one record of each group are scored (G19).
 
     Returns the batch with its values, tails and sensitivities, and the context with the released
-    proportions; ``(None, context)`` if the budget does not suffice.
+    proportions; ``(None, context)`` if the budget does not suffice. Both stay the same without
+    scores by class.
     """
     shape_indices = [
         index
@@ -133,7 +134,11 @@ def _release_proportions(
 
 
 def _class_floors(shape, slices, n, last):
-    """Return lower bounds of the class counts, from the released proportions."""
+    """Return lower bounds of the class counts, from the released proportions.
+
+    ``slices``: positions of one record of each group, or None. ``last``: totals with the
+    proportions.
+    """
     class_limits = {}
     for class_index in _needed_classes(shape, slices):
         _, lower, upper = last.shares[_proportion_name(shape, class_index)]

@@ -11,7 +11,7 @@ class PastRecords(NamedTuple):
 
     X: Any
     y: Any
-    dates: Any  # numbers of their dates: the holdout begins at 0
+    dates: Any  # numbers of their dates, below 0: the holdout begins at 0
 
 
 class CVData(NamedTuple):
@@ -20,8 +20,10 @@ class CVData(NamedTuple):
     X: Any
     y: Any
     groups: Any = None
-    folds: Any = None  # pairs of positions as the search drew them, or None: five folds
-    rows: Any = None  # training records among X and y, or None: all
+    #: Of each fold the positions, among ``rows``, of its training and test records, as the search
+    #: drew them; or None: five folds.
+    folds: Any = None
+    rows: Any = None  # positions of the training records in X and y, or None: all
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -23,7 +23,8 @@ def release_denominator_floors(
     queried: the floors are 0, and nothing is claimed.
 
     Returns the batch with its values, tails and sensitivities, the context with the information
-    spent, and position and cell of each query.
+    spent, and position and cell of each queried floor. Without such metrics, batch and context stay
+    the same, and the list is empty.
     """
     ratio_shapes = [index for index, shape in enumerate(batch.shapes) if shape["kind"] == "ratio"]
     positions = np.flatnonzero(np.isin(batch.shape_of, ratio_shapes)).tolist()
@@ -32,8 +33,8 @@ def release_denominator_floors(
     n = context.settings.n
     grids = {}
     for position in positions:
-        counts = batch.shapes[batch.shape_of[position]]["class_counts"]
-        grids[position], _ = expected_floor(counts, n)
+        class_counts = batch.shapes[batch.shape_of[position]]["class_counts"]
+        grids[position], _ = expected_floor(class_counts, n)
     pending = [position for position in positions if not grids[position].is_trivial]
     remaining_budget = context.mechanism.remaining_budget
     if remaining_budget is not None and remaining_budget <= len(pending):
@@ -66,7 +67,11 @@ def release_denominator_floors(
 
 
 def _with_floor(last, grid, cell):
-    """Return the totals after the release of a floor; ``cell``: None if it was confirmed."""
+    """Return the totals after the release of a floor.
+
+    ``grid``: cells of the number of records that count. ``cell``: number of the released one, None
+    if the floor was confirmed.
+    """
     is_corrected = cell is not None
     probability_of_surprise = surprise_probability(last.n_floors, last.n_below_floor)
     return dataclasses.replace(
@@ -91,9 +96,9 @@ def _with_floors(batch, context, floors):
     sensitivities = batch.sensitivities.copy()
     replaced_shapes = set()
     for position, floor in floors.items():
-        counts = batch.by_class[position]
-        values[position] = counts.value(floor)
-        sensitivities[position] = max(1.0, n * counts.sensitivity(floor))
+        components = batch.by_class[position]
+        values[position] = components.value(floor)
+        sensitivities[position] = max(1.0, n * components.sensitivity(floor))
         shape_index = int(batch.shape_of[position])
         shape = batch.shapes[shape_index] | {"class_floors": (floor,)}
         tail = score_tail(context.model, n, **shape)

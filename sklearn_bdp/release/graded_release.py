@@ -190,8 +190,9 @@ class FinalWidthPolicy(CellWidthPolicy):
         cv_deviation: FloatOrArray = 1.0,
         is_single_query: bool = False,
     ) -> Any:
-        log_one_sided = np.minimum(self.log_failure - np.asarray(rank_lengths), -math.log(2.0))
-        sampling_half_width = -ndtri_exp(log_one_sided)
+        log_failure_at_rank = self.log_failure - np.asarray(rank_lengths)
+        log_failure_at_rank = np.minimum(log_failure_at_rank, -math.log(2.0))
+        sampling_half_width = -ndtri_exp(log_failure_at_rank)
         half_widths = self.wanted - sampling_half_width - _SKEW
         # Before the first fine cell, no answer has shown how precise predictions are.
         finest = self.finest_first * cv_deviation
@@ -303,9 +304,10 @@ def fine_half_width(
     max_shift = _SHIFT_IN_DRIFTS * np.minimum(scaled_drift, _MAX_SHIFTING_DRIFT)
     shift = np.minimum(np.maximum(0.5 - predictions, -max_shift), max_shift)
     # Deviations are larger near 1/2.
-    unit = np.maximum(score_deviation, deviation(predictions + shift) * relative_deviation)
-    return unit * policy.fine_half_widths(
-        prediction_deviation / unit,
+    shifted_deviation = deviation(predictions + shift) * relative_deviation
+    max_deviation = np.maximum(score_deviation, shifted_deviation)
+    return max_deviation * policy.fine_half_widths(
+        prediction_deviation / max_deviation,
         code.n_fine,
         rank_lengths=rank_lengths,
         cv_deviation=np.sqrt(training_factor),
@@ -427,7 +429,8 @@ def leading_position(values: Array, corrected: Array, ranks: Array | None = None
     -------
     int
         The query with the highest value. With ranks: among queries that were not corrected the one
-        with the best rank, unless a corrected query has a higher value than it.
+        with the best rank, unless a corrected query has a higher value than it. If all were
+        corrected, the one with the highest value.
     """
     if ranks is None:
         return int(np.argmax(values))
@@ -450,8 +453,8 @@ class GradedRelease:
     """
 
     code: PredictiveCode  # comes from the batches before and is advanced
-    #: Takes a :class:`Comparison`; returns how many of its queries were answered, and the number of
-    #: the cell of the last one if it was "above", else None.
+    #: Takes a :class:`Comparison`; returns how many of its queries were answered (0 if the budget
+    #: is spent), and the number of the cell of the last one if it was "above", else None.
     compare: Callable[[Comparison], tuple[int, int | None]]
     #: Noise margins of "below" and "above" in score units, after a number of rounds.
     margins: Callable[[int], tuple[float, float]]
@@ -498,7 +501,8 @@ class GradedRelease:
         """Compare all queries in order, the leader with a fine cell; then refine new leaders.
 
         The order is that of public ranks, or of predictions without ranks, with secondary queries
-        last. ``policy`` gives the widths of the cells.
+        last. ``policy`` gives the widths of the cells. Return the :class:`BatchRelease`. Queries
+        stay unanswered once the budget is spent.
         """
         m = self.order.size
         n_leaders = int(not np.all(self.secondary))
@@ -558,6 +562,8 @@ class GradedRelease:
     ):
         """Answer every query once, in the order of the batch; return the :class:`BatchRelease`.
 
+        Queries stay unanswered once the budget is spent.
+
         Parameters
         ----------
         choose_thresholds : callable
@@ -599,10 +605,10 @@ class GradedRelease:
         """Compare queries in an order of positions; return whether the budget lasted.
 
         ``prepare(positions)`` returns the comparison, predictive distributions of the values, and a
-        mask of relaxed queries; ``tail_factor`` multiplies the weights of the heavy-tailed
-        components of the code (theory G17: queries that do not lead share the surprises of a first
-        pass); ``learns``: whether the code learns from
-        surprises and from the leader.
+        mask of relaxed queries. ``is_leader``: whether the order holds the leader of the batch
+        only. ``tail_factor`` multiplies the weights of the heavy-tailed components of the code
+        (theory G17: queries that do not lead share the surprises of a first pass). ``learns``:
+        whether the code learns from surprises and from the leader.
         """
         release = self.release
         code = self.code
@@ -632,7 +638,7 @@ class GradedRelease:
         return True
 
     def _expected_square(self, prediction):
-        """Return the expected squared error of the first prediction."""
+        """Return the expected squared error of the first prediction, in squared score units."""
         score_scale, drift_scale = self.code.scales()
         deviation = score_scale * float(prediction.deviations[0])
         drift = drift_scale * float(prediction.drifts[0])
@@ -641,7 +647,8 @@ class GradedRelease:
     def _refine(self, position, policy):
         """Query one position again with a fine cell inside its coarse one.
 
-        Return whether the budget lasted.
+        Return whether the budget lasted: True, too, if its cell is fine already and no query is
+        made.
         """
         positions = np.array([position])
         release = self.release
@@ -675,7 +682,10 @@ class GradedRelease:
         return True
 
     def _mass_given_cell(self, cell_lower, cell_upper, prediction):
-        """Return a function like ``code.masses``, given that the value lies in a released cell."""
+        """Return a function like ``code.masses``, given that the value lies in a released cell.
+
+        ``cell_lower``, ``cell_upper``: ends of that cell; ``prediction``: of the value.
+        """
         cell_lower = -math.inf if cell_lower <= 0.0 else cell_lower
         cell_upper = math.inf if cell_upper >= 1.0 else cell_upper
         cell_mass = self.code.masses(cell_lower, cell_upper, *prediction)
@@ -722,7 +732,8 @@ class GradedRelease:
     def _record(self, comparison, n_answered, cell, prediction, mass):
         """Record answers: "below", but the last one "above" if it has a cell.
 
-        ``mass(low, high, *prediction)`` returns the probability of intervals by component.
+        ``cell``: number of the cell of that last one, or None. ``mass(low, high, *prediction)``
+        returns the probability of intervals by component.
         """
         n_below = n_answered - (cell is not None)
         margin_below, margin_above = self.margins(self.n_rounds + self.release.n_above)
@@ -732,7 +743,10 @@ class GradedRelease:
             self._record_above(comparison, n_below, cell, prediction, mass, margin_above)
 
     def _record_below(self, comparison, n_below, prediction, mass, margin):
-        """Record the replies "below" of the first queries of a comparison."""
+        """Record the replies "below" of the first ``n_below`` queries of a comparison.
+
+        ``margin``: of the noise, in score units, for a sensitivity of 1.
+        """
         release = self.release
         positions = comparison.positions[:n_below]
         predictions = comparison.predictions[:n_below]
@@ -749,7 +763,10 @@ class GradedRelease:
         release.answered[positions] = True
 
     def _record_above(self, comparison, index, cell, prediction, mass, margin):
-        """Record the reply "above" of the query at ``index``, released in the cell ``cell``."""
+        """Record the reply "above" of the query at ``index``, released in the cell ``cell``.
+
+        ``margin``: of the noise, in score units, for a sensitivity of 1.
+        """
         release = self.release
         selection = slice(index, index + 1)
         position = comparison.positions[selection]
@@ -779,7 +796,8 @@ class GradedRelease:
     def _narrow(self, positions, low, high, half_width, margin):
         """Intersect the cells of these positions, with and without noise margins, with new ones.
 
-        ``low``, ``high`` and ``half_width`` are those of the new cells; ends stay in [0, 1].
+        ``low``, ``high`` and ``half_width`` are those of the new cells, without the noise margins
+        ``margin``; ends stay in [0, 1].
         """
         release = self.release
         stored_ends = (

@@ -93,13 +93,13 @@ def warn_if_vacuous(settings, model):
         required_text = (
             f"About {n_required:,} {scheme.unit_name} would give ±{_USEFUL_HALF_WIDTH:g}. "
         )
-    units = scheme.unit_name
+    unit_text = scheme.unit_name
     alternative = ""
-    if units == "groups":
-        units = "groups (patients, users, sites …)"
+    if unit_text == "groups":
+        unit_text = "groups (patients, users, sites …)"
         alternative = "For one search, use nested cross-validation over all groups. "
     warnings.warn(
-        f"The holdout of {scheme.n_units} {units} is too small: a first score near 1/2 is only "
+        f"The holdout of {scheme.n_units} {unit_text} is too small: a first score near 1/2 is only "
         f"known to ±{min(first_half_width, 0.5):.2g}. {required_text}{alternative}A final report "
         "is narrower: plan_search(half_width=0.1) computes the records that it needs.",
         UninformativeIntervalWarning,
@@ -170,7 +170,10 @@ def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
 
 
 def _privacy_levels(last, settings, model):
-    """Return the DP and BDP levels: for the life of the holdout if capped, else those so far."""
+    """Return the DP and BDP levels: for life with a budget, else those spent so far.
+
+    Both are infinite if no finite level holds.
+    """
     dp_epsilon = last.dp_epsilon
     if settings.budget is not None and dp_epsilon is not None:
         dp_epsilon = settings.make_mechanism().dp_epsilon(1.0 / settings.n)
@@ -182,7 +185,7 @@ def _privacy_levels(last, settings, model):
 
 
 def _count_intervals(last, ledger_state):
-    """Return the numbers of answers with an approximate interval and without one."""
+    """Return the number of answers with an approximate interval, and of those without any."""
     if not last.has_approximate:
         return 0, 0
     interval_types = [answer.interval for answer in ledger_state.history()]
@@ -191,6 +194,8 @@ def _count_intervals(last, ledger_state):
 
 def report_half_width(last, settings, tail, score, *, n_attempts, unit_variance=math.nan):
     """Return the expected half-width of a final report on one score, if it were given now.
+
+    It is a fraction of the range of scores.
 
     Parameters
     ----------
@@ -251,7 +256,8 @@ def half_width_components(answer, settings, model):
     """Return the components of the half-width of an answer in [0, 1], from its own record.
 
     They are for sampling (one fixed query), for all other queries (its code length), and for
-    resolution with noise. None without an interval.
+    resolution with noise, as fractions of the range. None for a query that was not answered, or is
+    recorded without its shape.
     """
     if not answer.answered or answer.shape is None:
         return None
@@ -299,7 +305,7 @@ def required_records_text(goals, half_width, scheme, range_length=1.0):
     goals : sequence of float
         Half-widths as fractions of the range, largest first.
     half_width : float
-        Half-width with the present units.
+        Half-width with the present units, as a fraction of the range.
     scheme : SamplingScheme
         Units of the holdout.
     range_length : float, default=1.0

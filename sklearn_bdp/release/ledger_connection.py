@@ -80,12 +80,15 @@ class LedgerConnection:
 
     @property
     def secret_text(self) -> str | None:
-        """Secret state of the latest entry that has one."""
+        """Secret state of the latest entry that has one, as text; None before such an entry."""
         return self._open().secret_text
 
     @contextlib.contextmanager
     def read_transaction(self, *, latest: bool = True) -> Iterator[LedgerState]:
-        """Yield the ledger's state; ``latest=False``: the state last read by this process."""
+        """Yield the ledger's state; ``latest=False``: the state last read by this process.
+
+        In another process, that of a ledger in memory is as it was pickled.
+        """
         if self._ledger is None and self._snapshot is not None:
             yield self._snapshot
             return
@@ -103,7 +106,10 @@ class LedgerConnection:
             self._ledger.close()
 
     def _open(self) -> Ledger:
-        """Return the ledger of this process."""
+        """Return the ledger of this process, opened if necessary.
+
+        Raise ProcessBoundaryError if it is in the memory of another process.
+        """
         if self._ledger is None:
             if self.path is None:
                 raise ProcessBoundaryError(

@@ -16,7 +16,9 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 def check_overlap(holdout: Any, training_data: Any, *, explicit: bool = False) -> str:
     """Compare training data with a holdout; return an additional assumption or an empty text.
 
-    A repeated comparison is free. A new finding is charged and recorded before it is reported.
+    Shared records, with or without their labels, raise the error of this finding. Other findings
+    give a warning. A repeated comparison is free. Any other outcome is charged and recorded before
+    it is reported. Under a declared level of privacy, and after closing, nothing is compared.
 
     Parameters
     ----------
@@ -48,9 +50,9 @@ def check_overlap(holdout: Any, training_data: Any, *, explicit: bool = False) -
 
 @strip_traceback_frames
 def _recorded_finding(holdout, training_data):
-    """Return the recorded or new finding on training data, None without one.
+    """Return the name of the recorded or new finding on training data, None without one.
 
-    A new check is charged and recorded. A closed holdout needs no check.
+    A new check is charged and recorded. None for a closed holdout, which needs no check.
     """
     with holdout.account.write_transaction() as ledger_state:
         last = ledger_state.totals

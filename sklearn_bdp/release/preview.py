@@ -50,13 +50,14 @@ class Preview(RenderedResult):
     Parameters
     ----------
     n_queries : int
-        Queries of the batch.
+        Number of queries in the batch.
     score : float
         The score it was worked out for: in [0, 1], or in score units after :meth:`in_units`.
     half_width : float
         Half-width of the interval of the leader, if it is not surprising, in the same units.
     half_width_others : float
-        The same for a query of middle rank that does not lead.
+        The same for a query of middle rank that does not lead; that of the leader if there is one
+        query only.
     code_length : float
         Code length of the leader in nats: the information its interval pays for.
     expected_spending : float
@@ -65,7 +66,7 @@ class Preview(RenderedResult):
     half_width_final : float
         Half-width of a final report on such a score, if it were given now instead.
     note : str, default=""
-        Which share of positive records was assumed, for scores by class.
+        Sentence on the assumed share of positive records, for scores by class; else empty.
     rows : tuple of RowForecast, default=()
         Forecast rows of a final report now; see
         :meth:`sklearn_bdp.ReusableHoldoutSearchCV.preview`.
@@ -159,13 +160,18 @@ def preview_batch(
     n_train : float
         Number of records behind the cross-validated score.
     n_queries : int, default=1
-        Queries of the batch.
+        Number of queries in the batch.
     metric : BoundedMetric, default=None
         Metric of the scores; None for accuracy.
     prevalence : float, default=None
         Proportion of positive records, for scores by class.
     training_variance : float, default=nan
         Variance of a record's cross-validated score; NaN if it is not known or not used.
+
+    Raises
+    ------
+    HoldoutClosedError
+        If a final report closed the holdout.
     """
     check_open(ledger_state)
     last = ledger_state.totals
@@ -227,7 +233,7 @@ def preview_batch(
 
 
 def _tail_of_metric(metric, model, n):
-    """Return the concentration of the scores of a metric, of accuracy if it is None."""
+    """Return the concentration bound of the scores of a metric, of accuracy if it is None."""
     if metric is None or metric.is_mean:
         return ModelTail(model, n, binary=metric is None or metric.is_binary)
     shape = metric.expected_shape(n)
@@ -235,7 +241,11 @@ def _tail_of_metric(metric, model, n):
 
 
 def _expected_variance(metric, training_variance, units, model, settings):
-    """Return the expected variance of a unit's score, NaN if it is not known or not used."""
+    """Return the expected variance of a unit's score, NaN if it is not known or not used.
+
+    ``metric``: None for accuracy. ``training_variance``: of a record's cross-validated score, or
+    NaN.
+    """
     is_mean = metric is None or metric.is_mean
     if not (is_mean and settings.is_adaptive):
         return math.nan
@@ -259,7 +269,11 @@ class _Prediction(NamedTuple):
 
 
 def _predict(code, tail, score, variance, units, n_train, n):
-    """Return the prediction of scores; ``variance``: of a unit's score, NaN if it is not known."""
+    """Return the prediction of holdout scores from their cross-validated score ``score``.
+
+    ``variance``: of a unit's score, NaN if it is not known. ``n_train``: number of records behind
+    the cross-validated score.
+    """
     score_deviation = float(tail.standard_deviation(score))
     relative = 1.0
     if math.isfinite(variance):
@@ -276,7 +290,10 @@ def _predict(code, tail, score, variance, units, n_train, n):
 
 
 class _CellHalfWidths(NamedTuple):
-    """Half-widths of the cells of a batch, in units of [0, 1]."""
+    """Half-widths of the cells of a batch, as fractions of the range of scores.
+
+    All four are equal if all queries are compared in the same way.
+    """
 
     fine: float  # of the leader
     coarse: float  # of the other queries
@@ -345,9 +362,10 @@ class _PreviewedBatch:
         )
 
     def variance_plan(self, variance, n_train):
-        """Return the plan of the leader's variance query, None if scores vary as much as possible.
+        """Return the plan of the leader's variance query, None if no such query is of use.
 
-        ``variance``: expected variance of a unit's score, NaN if it is not known.
+        ``variance``: expected variance of a unit's score, NaN if it is not known. ``n_train``:
+        number of records behind the cross-validated score.
         """
         if not math.isfinite(variance):
             return None
@@ -365,7 +383,10 @@ class _PreviewedBatch:
         return plan if plan.is_eligible.any() else None
 
     def half_width_by_variance(self, cell_half_width, variance_plan):
-        """Return the half-width of the leader if the first limit of its variance holds."""
+        """Return the half-width of the leader's interval if the first limit of its variance holds.
+
+        ``cell_half_width``: of its cell, noise margin included.
+        """
         score = self.prediction.score
         cell_ends = np.clip([score - cell_half_width, score + cell_half_width], 0.0, 1.0)
         first_limit = min(1.0, float(variance_plan.limits_to_try(0)[0]) + variance_plan.margin)

@@ -81,7 +81,7 @@ class QueryBatch:
         return len(self.keys)
 
     def take(self, positions):
-        """Return the queries at these positions, in ascending order."""
+        """Return the batch of the queries at these positions, in the order of ``positions``."""
         fields_of_queries = {field.name for field in dataclasses.fields(self)} - _SHARED_FIELDS
         selected = {}
         for name in fields_of_queries:
@@ -93,7 +93,10 @@ class QueryBatch:
         return dataclasses.replace(self, **selected)
 
     def deviations(self, positions, predictions):
-        """Return the standard deviations of the scores at public predictions, of their shape."""
+        """Return the standard deviations of the scores of some queries, in the worst case.
+
+        ``predictions``: public predictions of these scores. The result has their shape.
+        """
         if len(self.tails) == 1:
             return self.tails[0].standard_deviation(predictions)
         deviations = np.empty(len(positions))
@@ -148,8 +151,12 @@ def make_query_batch(
 ):
     """Return the checked :class:`QueryBatch` of queries about ``n`` records of ``model``.
 
-    ``scores``: an ``(m, n)`` array in [0, 1]; or ``evaluations``, made by bounded metrics.
-    ``about``: the metric of each query, the name of its model, and the submitter, if any.
+    ``model``: dependence of the records. ``scores``: an ``(m, n)`` array in [0, 1]; or
+    ``evaluations``, made by bounded metrics. ``n_train``: number of records behind each
+    cross-validated score, by default ``n``. ``training_variance`` and ``training_kurtosis``: of the
+    records' cross-validated scores. ``about``: the metric of each query, the name of its model, and
+    the submitter, if any. Other arguments are fields of the batch; each may be one number for all
+    queries. Raise ValueError or TypeError for arguments of a wrong shape or range.
     """
     if evaluations is None:
         holdout_scores = _ScoresOnHoldout.from_scores(scores, n, model)
@@ -396,7 +403,8 @@ def per_record_moments(scores, n, model):
     """Return means of the rows of an ``(m, n)`` array of scores in [0, 1], and unit moments.
 
     Means have shape (m,). Records have equal weights unless the model has others. Unit moments, of
-    shape (m, 2), are means and mean squares of the scores of independent units (G15, G18).
+    shape (m, 2), are means and mean squares of the scores of independent units (G15, G18). For
+    dates with several records, the mean is that of the records.
     """
     array = _checked_score_array(scores, n)
     scheme = model.sampling_scheme(n)
@@ -433,9 +441,9 @@ def _checked_score_array(scores, n):
             f"got shape {array.shape}."
         )
     if array.size and not (array.min() >= 0.0 and array.max() <= 1.0):
-        wrong = int(np.count_nonzero(~((array >= 0.0) & (array <= 1.0))))
+        n_wrong = int(np.count_nonzero(~((array >= 0.0) & (array <= 1.0))))
         raise ValueError(
-            f"per_record_scores must be finite and in [0, 1], {wrong} of {array.size} are not. "
+            f"per_record_scores must be finite and in [0, 1], {n_wrong} of {array.size} are not. "
             "Rescale bounded scores. A record on which a model fails gets the worst score, 0."
         )
     return array
@@ -472,9 +480,9 @@ def metric_key(metric):
 
 
 def check_cv_score(metric, value):
-    """Return a cross-validated score in [0, 1], or raise if the metric cannot have this value.
+    """Return a cross-validated score in [0, 1]; ``value``: this score, in units of the metric.
 
-    An error beyond the declared bounds counts as the worst value. No score is better than the best
+    Raise ValueError if the metric cannot have this value. An error beyond the declared bounds counts as the worst value. No score is better than the best
     one, and a proportion is never negative.
     """
     score = check_real("cv_score", value)
@@ -491,7 +499,8 @@ def check_cv_score(metric, value):
 def check_keys(keys, count=None):
     """Return keys as a list of strings or ``None``, from a list or a single key.
 
-    ``count``: required number of keys, None for any number.
+    ``count``: required number of keys, None for any number. If ``keys`` is None, all keys are.
+    Raise ValueError for another number of keys, and for other objects.
     """
     if keys is None:
         return [None] * (count or 0)
@@ -514,7 +523,10 @@ def _is_key(key):
 
 
 def check_data(X, y):
-    """Return the number of holdout records, or raise an error that names the defect of X or y."""
+    """Return the number of holdout records.
+
+    Raise TypeError or ValueError that names the defect if X and y cannot be a holdout.
+    """
     if y is None:
         raise ValueError("y must hold a target for each record, got y=None.")
     for name, data in (("X", X), ("y", y)):
@@ -538,7 +550,8 @@ def check_data(X, y):
 def freeze_data(X):
     """Return a read-only copy of data, independent of the caller's object.
 
-    Arrays are read-only; the lists and objects inside lists, frames and arrays are copied, too.
+    NumPy arrays are read-only, arrays of other libraries and frames are copies only. The lists and
+    objects inside lists, frames and arrays are copied, too.
     """
     if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
         return copy_data(X)
@@ -561,8 +574,8 @@ def freeze_data(X):
 def described_targets(y: Any) -> dict[str, Any] | None:
     """Return the summary of *training* targets for a ledger: their classes, or their range.
 
-    Classes come with their numbers of records. None for several outputs, and without targets of
-    either kind.
+    Classes come with their numbers of records. Floats and more than 1,000 different integers have a
+    range. None for several outputs, without finite targets, and for more than 1,000 classes.
     """
     y = as_labels(y)
     if y.ndim != 1 or not len(y):

@@ -14,7 +14,8 @@ _COLUMNS = ("value", "lower", "upper", "corrected")
 def released_answers(batch, answers, on_exhausted):
     """Return the :class:`HoldoutAnswers` of a batch from its answers, ``None`` if not answered.
 
-    :class:`Answers` belong to its first queries.
+    ``answers``: :class:`Answers` to its first queries, or a list of answers to all of them.
+    ``on_exhausted``: as for :func:`_unanswered`.
     """
     if isinstance(answers, Answers) and len(answers) == len(batch):
         values, lower, upper, corrected = (answers.columns[name].copy() for name in _COLUMNS)
@@ -32,7 +33,11 @@ def released_answers(batch, answers, on_exhausted):
 
 
 def _unanswered(batch, index, on_exhausted):
-    """Return the placeholder for a query that the holdout did not answer."""
+    """Return the placeholder for a query that the holdout did not answer.
+
+    Its value and the ends of its interval are NaN. If ``on_exhausted`` is "cv", the value is the
+    cross-validated score, and the interval is [0, 1].
+    """
     description = batch.descriptions[index]
     cv_score = float(batch.cv_scores[index])
     value, lower, upper = math.nan, math.nan, math.nan

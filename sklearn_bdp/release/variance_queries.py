@@ -111,14 +111,15 @@ def _variation(plan, batch, position):
 
 
 def record_influence(units: UnitWeights, settings: Any) -> float:
-    """Return the largest change of a mean square by one record, in units of 1/n."""
+    """Return the largest change of a mean square by one record, in units of 1/n; at least 1."""
     return max(1.0, settings.n * units.sensitivity)
 
 
 def relative_deviation(worst_variance: Any, variance: Any, training_size: Any) -> Any:
-    """Return the expected deviation of scores as a fraction of that in the worst case.
+    """Return the expected deviation of scores as a fraction, at most 1, of that in the worst case.
 
-    ``variance``: expected from training records, as many as ``training_size``.
+    ``worst_variance``: largest possible variance of a unit's score. ``variance``: expected from
+    training units, as many as ``training_size``.
     """
     expected_variance = shrunken_variances(variance, worst_variance, training_size)
     return np.minimum(np.sqrt(expected_variance / worst_variance), 1.0)
@@ -130,7 +131,7 @@ def release_second_moments(
     """Query the variances of the leaders' scores; they do not count against the budget.
 
     Limits of a mean squared deviation are tried in increasing order, for each metric from the one
-    that was last confirmed.
+    that was last confirmed. Nothing is queried if ``plan`` is None.
     """
     if plan is None:
         return SecondMoments()

@@ -47,7 +47,10 @@ class ApproximateRows:
         self.units = units
 
     def value(self, statement: Statement) -> float:
-        """Return the reported value in score units: a score, a difference or a skill score."""
+        """Return the reported value in score units: a score, a difference or a skill score.
+
+        NaN without a record that counts. Raise UndefinedScore if a model or a scorer fails.
+        """
         if statement.skill:
             baseline_loss, model_loss = (
                 self.units.record_weights @ self.records.losses(statement.measure, model_name)
@@ -121,7 +124,10 @@ class ApproximateRows:
         return ends, list(interval.notes)
 
     def uses_unclipped_errors(self, statement: Statement) -> bool:
-        """Return whether the metric clips errors, and the approximate row does not (theory G31)."""
+        """Return whether the metric clips errors, and the approximate row does not (theory G31).
+
+        False if a model fails on a record: both then use clipped errors.
+        """
         return self._unclipped(statement) is not None
 
     def _interval(self, statement, alpha):
@@ -232,7 +238,11 @@ class ApproximateRows:
         return row._replace(lower=float(ends[0]), upper=float(ends[1]))
 
     def _limits_of_labels(self, metric, model_name, alpha):
-        """Return limits from the predicted labels of a model, or None for other metrics."""
+        """Return limits from the predicted labels of a model, or None without them.
+
+        None for targets that are no classes, for a model that fails or predicts unknown labels, and
+        for metrics without such limits. ``alpha``: failure probability of both limits together.
+        """
         if self.records.y.ndim != 1 or self.records.y.dtype.kind == "f":
             return None
         _, code_of_label = self.records.label_codes(model_name)
@@ -263,7 +273,8 @@ class ApproximateRows:
     def _unclipped(self, statement):
         """Return the unclipped statistic of a clipped error and the sides of its row, or None.
 
-        Approximate rows need no range: they use unclipped errors (theory G31).
+        Approximate rows need no range: they use unclipped errors (theory G31). None for other
+        metrics, for several outputs, and if a model fails on a record.
         """
         metric = statement.measure.metric
         if not isinstance(metric, ClippedError) or self.records.y.ndim != 1:
@@ -283,7 +294,7 @@ class ApproximateRows:
     def _statistic_and_sides(self, statement):
         """Return the statistic of a row, the targets in its form, and the sides of the row.
 
-        Neither approximate nor proven intervals use records of weight zero, which large groups have
+        A skill score has one side: losses of shape (2, n), those of the baseline first. Neither approximate nor proven intervals use records of weight zero, which large groups have
         with ``per="record"``.
         """
         if statement.skill:

@@ -36,7 +36,10 @@ class AucMoments:
 
     @classmethod
     def default(cls, center: float | None) -> AucMoments:
-        """Return the moments of exponential scores with an AUC (Hanley and McNeil 1982)."""
+        """Return the moments of exponential scores with an AUC (Hanley and McNeil 1982).
+
+        ``center``: the AUC; None for 0.8.
+        """
         auc = min(max(_DEFAULT_AUC if center is None else center, 0.05), 0.95)
         # The formula is for a ranking better than chance.
         better = max(auc, 1.0 - auc)
@@ -51,7 +54,7 @@ class AucMoments:
         """Return the moments of the placements of out-of-fold scores.
 
         ``scores_by_fold``: of each fold, the scores of its positive and of its negative records.
-        Folds without records of a class are left out.
+        Folds without records of a class are left out; ValueError if no other fold exists.
         """
         usable_folds = [
             (positive_scores, negative_scores)
@@ -96,7 +99,8 @@ def auc_limits(
     """Return limits of ROC AUC that fail together with probability at most ``exp(log_failure)``.
 
     They are computed from pairs of records, or from bets on the placements of the rarer class. The
-    class counts and the expected moments decide which are expected to be narrower.
+    class counts and the expected moments decide which are expected to be narrower. Without records
+    of a class, the limits are 0 and 1.
 
     Parameters
     ----------

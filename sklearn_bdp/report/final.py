@@ -39,7 +39,9 @@ def report_and_close(
 ) -> FinalReport:
     """Report scores and close the holdout; see :meth:`ReusableHoldout.final_report`.
 
-    ``variance``: of a record's cross-validated score in the first row, from a search.
+    ``cv_scores``: cross-validated score of each model, or one for all; NaN if unknown.
+    ``variance``: of a record's cross-validated score in the first row, from a search; or None.
+    ``training``: training records as ``(X, y)`` or ``(X, y, groups)``, or None.
     """
     holdout.account.check_process()
     plan = make_report_plan(holdout, estimators, cv_scores, training=training, **report_options)
@@ -47,7 +49,10 @@ def report_and_close(
 
 
 def _closing_report(holdout, plan, training, variance):
-    """Compute, record and return the report of a plan, or return the recorded report."""
+    """Compute, record and return the report of a plan, or return the recorded report.
+
+    ``training`` and ``variance``: as for :func:`report_and_close`.
+    """
     account = holdout.account
     identity = json.loads(canonical(plan.identity()))
     with account.read_transaction() as ledger_state:
@@ -180,9 +185,9 @@ def _exact_report(holdout, plan, context):
 
 
 def _positives(positive, y, *, name):
-    """Return the positive class as text and the number of its records; None without a class.
+    """Return a list of the positive class as text and the number of its records; or None.
 
-    ``name``: of the targets, None without one.
+    ``positive``: the class, None without one. ``name``: of the targets, None without one.
     """
     if positive is None:
         return None
@@ -257,7 +262,10 @@ def closed_totals(context: BatchContext, *, n_answers: int = 0) -> LedgerTotals:
 
 
 def _private_report(holdout, plan, context):
-    """Return record, answers and results of a report under a level of privacy."""
+    """Return record, answers and results of a report under a level of privacy.
+
+    Raise BudgetExhaustedError if the budget does not suffice for all rows.
+    """
     settings = holdout.account.settings
     scheme = holdout.dependence.sampling_scheme(settings.n)
     rows = [statement.row(scheme.n_units) for statement in plan.statements]
@@ -286,7 +294,10 @@ def _private_report(holdout, plan, context):
 
 
 def _private_batch(holdout, plan, rows):
-    """Return the batch of queries by which the rows of a plan pass through the noise."""
+    """Return the batch of queries by which the rows of a plan pass through the noise.
+
+    ``rows``: in JSON, with their results still empty.
+    """
     records = ScoredRecords(holdout.X, holdout.y, plan.models)
     batch = make_query_batch(
         holdout.account.settings.n,

@@ -51,7 +51,7 @@ class ReportRow(NamedTuple):
     method: str  # method of the proven interval, or of the approximate one
     target: str  # the quantity that the intervals estimate
     n_units: int  # number of records, groups or dates in the row
-    n_events: int | None  # those with a positive record; None without a positive class
+    n_events: int | None  # those units with a positive record; None without a positive class
     #: Components of the proven half-width: sampling, earlier queries, noise.
     half_width_components: tuple[float, ...] = ()
     positive: str = ""  # the class that is counted
@@ -59,7 +59,7 @@ class ReportRow(NamedTuple):
 
     @classmethod
     def of(cls, content: dict[str, Any], target: str) -> Self:
-        """Return the row from its content in a ledger."""
+        """Return the row from its content in a ledger; ``target``: what its intervals estimate."""
         fields: dict[str, Any] = {
             FIELD_NAMES.get(name, name): tuple(value) if isinstance(value, list) else value
             for name, value in content.items()
@@ -71,17 +71,17 @@ class ReportRow(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Metric, class, model and subgroup."""
+        """Metric, class, model and subgroup, as text."""
         positive = f" (class {self.positive})" * bool(self.positive)
         subgroup = f", {self.subgroup}" * bool(self.subgroup)
         return f"{self.metric}{positive} of {self.model}{subgroup}"
 
     @property
     def printed_notes(self) -> list[str]:
-        """Notes on which a reader can act.
+        """Notes that the table prints.
 
-        A row with a proven interval needs no approximate one. The report says once that
-        approximate intervals miss rare large losses.
+        Left out are those on a missing approximate interval, on few errors, and on rare large
+        losses, which the report mentions once.
         """
         unprinted = [FEW_ERRORS, HEAVY_NOTE]
         return [
@@ -102,7 +102,7 @@ class FinalReport(RenderedResult):
     confidence_level : float
         Minimum probability that all proven intervals the holdout ever gave are correct.
     n : int
-        Holdout records.
+        Number of holdout records.
     n_answered, n_above, n_batches : int
         Queries answered before, how many of them were corrected by the holdout, and in how many
         batches.
@@ -181,22 +181,22 @@ class FinalReport(RenderedResult):
 
     @property
     def value(self) -> float:
-        """The first row's score."""
+        """The first row's score; NaN if it is undefined."""
         return self.rows[0].value
 
     @property
     def lower(self) -> float:
-        """Lower end of the first row's interval."""
+        """Lower end of the first row's interval; NaN without an interval."""
         return self.rows[0].lower
 
     @property
     def upper(self) -> float:
-        """Upper end of the first row's interval."""
+        """Upper end of the first row's interval; NaN without an interval."""
         return self.rows[0].upper
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The first row's interval: the proven one, else the approximate one."""
+        """The first row's interval: the proven one, else the approximate one, else two NaN."""
         return self.lower, self.upper
 
     def to_frame(self) -> Any:
@@ -251,9 +251,9 @@ class FinalReport(RenderedResult):
                 f"Nominal simultaneous coverage of the approximate intervals: {confidence}."
                 f"{of_both_families} {_UNDERCOVERAGE}"
             )
-        queries = "query" if self.n_answered == 1 else "queries"
+        query_noun = "query" if self.n_answered == 1 else "queries"
         yield (
-            f"Evaluated before: {self.n_answered:,} {queries} on {self.n:,} records, "
+            f"Evaluated before: {self.n_answered:,} {query_noun} on {self.n:,} records, "
             f"{self.n_above:,} corrected by the holdout. The holdout was closed on "
             f"{self.time[:10]} and accepts no new query."
         )

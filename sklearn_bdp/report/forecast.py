@@ -34,7 +34,7 @@ class RowForecast(NamedTuple):
     model: str  # name of a model, or of a difference, such as "b minus a"
     metric: str
     subgroup: str  # empty for all records
-    value: float  # on training records that the model was not fitted on
+    value: float  # on training records that the model was not fitted on; NaN if undefined
     proven: float | None  # half-width of the proven interval, None without one
     approximate: float | None  # half-width of the approximate interval, None without one
     method: str  # method of the proven interval, or of the approximate one
@@ -182,7 +182,8 @@ def _median_row(forecasts):
 def _rows_like_holdout(holdout, groups, fold):
     """Return positions of test records, as many as holdout records, in groups of the same sizes.
 
-    ``groups``: of the rows that the folds divide, None for independent records.
+    In time they are in ascending order, and begin again if the fold is too short. ``groups``: of
+    the rows that the folds divide, None for independent records.
     """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.in_time_order or scheme.calendar is not None:
@@ -194,7 +195,7 @@ def _rows_like_holdout(holdout, groups, fold):
     test_groups = np.asarray(groups)[fold.test_in_rows]
     rows_of_group = [fold.test[test_groups == group] for group in np.unique(test_groups)]
     group_sizes = np.array([len(rows) for rows in rows_of_group])
-    unit_codes = np.unique(holdout.dependence.components(holdout.n), return_inverse=True)[1]
+    _, unit_codes = np.unique(holdout.dependence.components(holdout.n), return_inverse=True)
     order = np.argsort(unit_codes, kind="stable")
     unit_sizes = np.bincount(unit_codes)
     sampled_rows = np.empty(holdout.n, dtype=int)
@@ -208,7 +209,10 @@ def _rows_like_holdout(holdout, groups, fold):
 
 
 def _forecast_rows(plan: Plan, sample: _TrainingSample) -> tuple[RowForecast, ...]:
-    """Return the rows of a plan about a training sample, at the levels of a report now."""
+    """Return the rows of a plan about a training sample, at the levels of a report now.
+
+    Raise HoldoutClosedError if a final report closed the holdout.
+    """
     settings = sample.account.settings
     with sample.account.read_transaction() as ledger_state:
         check_open(ledger_state)

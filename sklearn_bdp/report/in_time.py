@@ -70,7 +70,9 @@ def forecast(
 ) -> PrecomputedPredictions:
     """Return a forecast for each record: the last known target, or that of a season before.
 
-    Its values are holdout targets: no check of predictions may read them.
+    Its values are holdout targets: no check of predictions may read them. ``name``: keyword of the
+    forecast. ``classes``: of the targets, None of a regression. Raise ValueError without enough
+    targets before the holdout, and unless each date has one record.
     """
     n = holdout.n
     scheme = holdout.dependence.sampling_scheme(n)
@@ -95,7 +97,10 @@ def forecast(
 
 
 def _lag(name, horizon):
-    """Return the number of dates between a forecast's own date and the target that it repeats."""
+    """Return the number of dates between a forecast's own date and the target that it repeats.
+
+    ``name``: keyword of the forecast. ``horizon``: least number of dates before the outcome.
+    """
     season = 1 if name == "naive" else int(_SEASONAL.fullmatch(name)[1])
     return season * math.ceil(horizon / season)
 
@@ -214,7 +219,11 @@ def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> 
 
 
 def _first_dates_of_spans(dates, time_span, every):
-    """Return the position of the first date of each span of time; ``every``: the span as passed."""
+    """Return the position of the first date of each span of time.
+
+    The last one may be ``len(dates)``, after all dates. ``dates``: different dates, ascending, or
+    None. ``every``: the span as passed, for the error. Raise ValueError without dates.
+    """
     if dates is None or dates.dtype.kind != "M":
         raise ValueError(
             f"refit_every={every!r} is a span of time, but the records have no dates. Pass a "
@@ -243,7 +252,10 @@ def unique_dates(holdout: Any) -> Any:
 
 
 def record_dates(holdout: Any) -> Any:
-    """Return the date of each holdout record as a number, or None if dates are not known."""
+    """Return the date of each holdout record, or None if dates are not known.
+
+    Dates are of type ``datetime64``, or numbers.
+    """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.calendar is not None and scheme.calendar.dates is not None:
         return scheme.calendar.dates[scheme.record_blocks]
@@ -254,7 +266,8 @@ def record_dates(holdout: Any) -> Any:
 def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
     """Return predictions in the order of the holdout records: a dated series by its dates.
 
-    Models and predictions without dates are returned unchanged: their order is that of the records.
+    Models are returned unchanged, and predictions without dates or with the index of ``holdout.X``:
+    their order is that of the records. Raise ValueError if the dates do not match.
     """
     index: Any = getattr(predictions, "index", None)
     if callable(index) or hasattr(predictions, "predict"):
@@ -273,7 +286,8 @@ def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
 def _check_alignment(name, prediction_dates, holdout_dates):
     """Raise ValueError unless each holdout date has one record and one prediction.
 
-    ``holdout_dates``: date of each record as a number, None if dates are not known.
+    ``prediction_dates``: date of each prediction. ``holdout_dates``: date of each record, None if
+    dates are not known. Both are of type ``datetime64``, or numbers.
     """
     by_position = f"Pass {name}.to_numpy() if its values are in the order of the holdout records."
     if holdout_dates is None or holdout_dates.dtype.kind != prediction_dates.dtype.kind:
@@ -341,10 +355,11 @@ def clip_errors_in_time(
 def record_error_clips(
     holdout: Any, clips: ErrorClips | None, *, at_closing: bool = False
 ) -> ErrorClips | None:
-    """Return the clips that apply to a holdout; record them if none are recorded yet.
+    """Return the clips that apply to a holdout; record ``clips`` if none are recorded yet.
 
     Clips are fixed at the first query: if queries were answered without them, only the final
-    report has clips (``at_closing``).
+    report has clips (``at_closing``). None if no clips are recorded and ``clips`` are None or come
+    too late.
     """
     with holdout.account.write_transaction() as ledger_state:
         notes = ledger_state.notes(SystemNote.ERROR_CLIPS)
@@ -369,7 +384,8 @@ def without_clip(measure: Measure, *, skill: bool) -> Measure:
     """Return the measure of a comparison of two models whose errors have no declared range.
 
     Skill scores are approximate and need no range. The distance of two forecasts bounds the
-    difference of their absolute errors. Other differences keep the clip.
+    difference of their absolute errors. Other differences keep the clip. A measure with a declared
+    range, or without clips, is returned as it is.
     """
     metric = measure.metric
     if not has_undeclared_range(metric) or not (skill or metric.name in _BOUNDED_BY_DISTANCE):
@@ -384,8 +400,9 @@ def clip_notes(
     """Return sentences on the clip of a row of errors, in time.
 
     They state the share that the clip cuts off in training, the number of holdout errors beyond it,
-    and the width of the interval if the range of the training targets were declared. ``units``:
-    the dates of the holdout records, as `SamplingUnits`.
+    and the width of the interval if the range of the training targets were declared. ``statement``,
+    ``records``, ``units`` and ``log_failure`` are those of :func:`past_row`; ``plan``: of the
+    report.
     """
     metric = statement.measure.metric
     clip = float(metric.width)
@@ -417,9 +434,10 @@ def clip_notes(
 
 
 def _declared_half_width(statement, records, units, plan, log_failure):
-    """Return the half-width that a proven row would have with another clip of errors.
+    """Return the half-width that a proven row would have with another clip, in score units.
 
-    The clip is the range of the training targets; None if they are not known or constant.
+    The clip is the range of the training targets; None if they are not known or constant. Arguments
+    are those of :func:`clip_notes`.
     """
     metric = statement.measure.metric
     targets = None if plan.y_train is None else np.asarray(plan.y_train, dtype=float)
@@ -474,6 +492,11 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
         Names of the first and the second model.
     classes : list or None
         Classes of the targets; None of a regression.
+
+    Raises
+    ------
+    UndefinedScore
+        If a model fails on some records and their errors have no bound.
     """
     metric = measure.metric
     is_bounded_loss = not metric.is_mean or metric.has_bounded_differences
@@ -514,7 +537,8 @@ def _contribution_differences(measure, records, models):
 def _limits_of_difference(metric, first, second):
     """Return limits of the difference of two models' scores, from their forecasts.
 
-    ``first``, ``second``: predicted numbers of the models, NaN where one fails.
+    They are in units of ``PairedDifference.unit``. ``first``, ``second``: predicted numbers of the
+    models, NaN where one fails.
     """
     difference_limits = getattr(metric, "difference_limits", None)
     if not metric.is_mean:
@@ -593,11 +617,12 @@ def _past_row_of_difference(statement, records, units, classes, log_failure):
 
 
 def past_moments(statement: Any, plan: Any, holdout: Any, variance: float | None) -> UnitMoments:
-    """Return the expected mean and variance of a date's score, from dates before the holdout.
+    """Return the expected mean and variance of a date's score, or of its difference.
 
     The stakes of the martingale are chosen for them. ``variance``: of a record's score in this row,
-    out of fold, from a search. If it is None, models are scored on earlier records. Any moments are
-    valid, accurate ones give narrow intervals.
+    out of fold, from a search. If it is None or 0, models are scored on records before the holdout;
+    default moments replace them if that fails. Any moments are valid, accurate ones give narrow
+    intervals.
     """
     if variance is not None and variance > 0.0:
         return UnitMoments(statement.expected, max(variance, 1e-6), 1.0)
@@ -611,7 +636,9 @@ def past_moments(statement: Any, plan: Any, holdout: Any, variance: float | None
 
 
 def _moments_of_earlier_dates(statement, plan, holdout):
-    """Return the moments of the scores of earlier dates; None if there are no predictions of them.
+    """Return the moments of the scores of earlier dates, or of their differences.
+
+    None for predictions that were passed, which do not cover earlier dates.
 
     Models may have seen these records, so that the variance is at least a small part of the range.
     """
@@ -655,7 +682,7 @@ def _lags_of_forecasts(models, horizon):
 
 
 def _default_moments(statement, plan):
-    """Return the expected moments of a date's score if no earlier dates were scored.
+    """Return the expected moments of a date's score or difference if no earlier dates were scored.
 
     The standard deviation of a difference of errors without a range is taken to be a quarter of the
     root mean square change of earlier targets; that of other scores is a tenth of their range.

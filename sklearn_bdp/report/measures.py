@@ -69,7 +69,7 @@ class Measure:
     name: str  # as rows name it
     metric: Any  # a Metric
     pos_label: Any = None  # the class that is counted; None without one
-    note: str = ""  # arguments that would give it a proven interval
+    note: str = ""  # names the arguments that would give it a proven interval; else empty
 
     @property
     def is_mean(self) -> bool:
@@ -99,12 +99,16 @@ class Measure:
 
     @property
     def score_range(self) -> tuple[float, float]:
-        """Lower and upper end of its range in score units."""
+        """Lower and upper end of its range in score units; (0, 1) unless it is a mean."""
         return (self.metric.lower, self.metric.upper) if self.metric.is_mean else (0.0, 1.0)
 
 
 def named_metrics(scoring: Any) -> list[tuple[str | None, Any]]:
-    """Return pairs of a name, None without one, and a metric, in the order of a report."""
+    """Return pairs of a name, None without one, and a metric, in the order of a report.
+
+    ``scoring``: one metric, a list of metrics or a mapping of names to metrics. Raise ValueError if
+    it holds none.
+    """
     pairs = _pairs_of_name_and_metric(scoring)
     if not pairs:
         raise ValueError("scoring must hold at least one metric, got none.")
@@ -176,7 +180,11 @@ def measure_of(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> Measu
 
 
 def _measure_of_one_class(metric, pos_label, classes):
-    """Return the :class:`Measure` of one class: ``pos_label`` if it is an option, else the last."""
+    """Return the :class:`Measure` of a metric of one class.
+
+    The class is ``pos_label`` if this is an option of the metric, else the last of ``classes``, or
+    1 if they are not known. Raise ValueError if it is none of ``classes``.
+    """
     if "pos_label" not in metric.options:
         pos_label = 1 if classes is None else classes[-1]
     _check_class(metric.name, pos_label, classes)
@@ -187,7 +195,8 @@ def _without_declared_range(scoring, model, unranged):
     """Return the metric without the range of the targets, and a note on how to declare it.
 
     ``unranged``: the metric of ``scoring`` for approximate rows, or None. The default metric of a
-    regressor is the absolute error.
+    regressor is the absolute error. The metric is None if there is none of this kind, and the note
+    is empty unless the metric reads predicted numbers.
     """
     metric = unranged
     if scoring is None and not hasattr(model, "classes_"):
@@ -198,7 +207,10 @@ def _without_declared_range(scoring, model, unranged):
 
 
 def _check_signature(scoring):
-    """Raise TypeError if a callable does not take an estimator, records and targets."""
+    """Raise TypeError if a callable does not take an estimator, records and targets.
+
+    Names, None and scorers of metrics are not checked.
+    """
     if not callable(scoring) or hasattr(scoring, "metric"):
         return
     try:
@@ -211,7 +223,7 @@ def _check_signature(scoring):
 
 
 def _scorer_of(scoring: Any) -> Any:
-    """Return the scorer of a name or a callable, None for metrics and names of no scorer."""
+    """Return the scorer of a name, or a callable itself; None for metrics and names of no scorer."""
     if isinstance(scoring, str):
         try:
             return get_scorer(scoring)
@@ -228,8 +240,8 @@ def _reads_one_class(metric: Metric) -> bool:
 def _is_scored_by_values(metric, scorer, classes, n_outputs):
     """Return whether a row calls the scorer, instead of using the statistic of its metric.
 
-    It does for several outputs, and for a metric of two classes and a model of more classes. ROC
-    AUC and metrics without a scorer raise ValueError then.
+    It does for several outputs, and for a metric of two classes and a model of another number of
+    classes. Raise ValueError then for metrics without a scorer, and for ROC AUC of such a model.
     """
     if n_outputs > 1:
         if scorer is None:
@@ -261,7 +273,7 @@ def _metric_without_range(scoring, scorer):
     """Return the metric that ``scoring`` has without a range of targets, and its ``pos_label``.
 
     ``scoring`` is a name, a metric or a scorer. The metric is None if there is none of its kind, or
-    if only its values are known.
+    if only its values are known. The class ``pos_label`` is 1 unless ``scoring`` sets it.
     """
     if isinstance(scoring, BoundedMetric):
         pos_label = getattr(scoring, "pos_label", 1)
@@ -322,7 +334,7 @@ class PrecomputedPredictions:
     values : array-like of shape (n,) or (n, n_columns)
         One column of labels or numbers, or a column of probabilities for each class.
     classes : list or None
-        Classes of the targets; None for numbers.
+        Classes of the targets; None for numbers, and for probabilities of the classes 0 and 1.
     keyword : str or None, default=None
         Keyword that creates the predictions (``"naive"``); None if they were passed.
     output_response : str, default=""
@@ -500,7 +512,10 @@ class ScoredRecords:
         return self._cached[key]
 
     def losses(self, measure: Measure, name: str) -> Any:
-        """Return the loss of each record by a model, in score units."""
+        """Return the loss of each record by a model, in score units; ``name``: of the model.
+
+        It is minus the score of a mean, else a power of the absolute error.
+        """
         if measure.is_mean:
             low, high = measure.score_range
             unit_scores, _ = self.contributions(measure, name)
@@ -510,7 +525,8 @@ class ScoredRecords:
     def scorer_value(self, measure: Measure, name: str, positions: Any, weights: Any) -> float:
         """Return a scorer's value for the records at some positions.
 
-        ``weights``: of all records; passed to the scorer if those above 0 differ.
+        ``weights``: of all records; passed to the scorer if those above 0 differ. Raise
+        UndefinedScore if the scorer or the model raises an error.
         """
         model, X = self.model_and_data(name)
         has_uneven_weights = np.ptp(weights[weights > 0.0]) > 0.0
@@ -526,16 +542,19 @@ class ScoredRecords:
             ) from error
 
     def absolute_errors(self, name: str) -> Any:
-        """Return the absolute error of each record by a model."""
+        """Return the absolute error of each record by the model ``name``.
+
+        Raise UndefinedScore if the model fails on a record.
+        """
         predictions = self.predictions(name, "values")
         if not np.isfinite(predictions).all():
             raise UndefinedScore("The score is undefined: the model fails on some records.")
         return np.abs(self.y.astype(float) - predictions)
 
     def label_codes(self, name: str) -> tuple[Any, dict[Any, int]]:
-        """Return targets as integer codes, and the code of each label.
+        """Return the targets of the records as integer codes, and a dict of the code of each label.
 
-        Labels are the classes of a model, then the other targets.
+        Labels are the classes of the model ``name``, then the other targets.
         """
         key = name, "label_codes"
         if key not in self._cached:
@@ -550,7 +569,9 @@ class ScoredRecords:
     def statistic_and_data(self, measure: Measure, name: str, weights: Any) -> tuple[Any, Any, Any]:
         """Return the statistic of a measure, and targets and predictions in its form.
 
-        ``weights``: of all records, for scorers that are called again without some records.
+        A scorer of which only the values are known has zeros as targets, and as predictions a
+        function that returns its value for the records at some positions. ``weights``: of all
+        records, for this function. Raise UndefinedScore if the model fails on a record.
         """
         if measure.is_recomputed:
             value_at = functools.partial(self.scorer_value, measure, name, weights=weights)
@@ -566,10 +587,10 @@ class ScoredRecords:
         return measure.metric.unit_statistic, y, np.asarray(predictions, dtype=float)
 
     def _statistic_of_mean(self, measure, name):
-        """Return the statistic of a mean over records, codes of the targets, and scores.
+        """Return the statistic of a mean over records, and codes of the targets and scores.
 
-        Scores of zeros and ones are left as they are, other scores are in score units; losses are
-        positive.
+        Scores of zeros and ones are left as they are, with ones as targets. Other scores are in
+        score units, and losses are positive. Targets without classes are replaced by zeros.
         """
         unit_scores, _ = self.contributions(measure, name)
         if measure.metric.is_binary:
@@ -582,7 +603,11 @@ class ScoredRecords:
         return statistic, y, -scores if statistic.is_negated else scores
 
     def _targets_and_predictions(self, measure, name):
-        """Return targets and predictions in the form that the statistic of a metric reads."""
+        """Return targets and predictions in the form that the statistic of a metric reads.
+
+        They are numbers; zeros and ones with scores or probabilities of the positive class; or
+        codes of labels with predicted codes, or with the probabilities of all classes.
+        """
         response = measure.metric.unit_statistic.response
         if response == "values":
             return self.y.astype(float), self.predictions(name, "values")
@@ -596,7 +621,10 @@ class ScoredRecords:
 
 
 def _all_chances(model, X):
-    """Return the probabilities of all classes, of shape (n, n_classes)."""
+    """Return the probabilities of all classes, of shape (n, n_classes).
+
+    Raise UndefinedScore if the model raises an error.
+    """
     try:
         return np.asarray(model.predict_proba(X), dtype=float)
     except Exception as error:  # of the user's model
@@ -608,7 +636,8 @@ def _all_chances(model, X):
 def _predict_response(model, X, response, pos_label):
     """Return one number per record from a model's predictions.
 
-    Arguments are those of :meth:`ScoredRecords.predictions`.
+    ``response`` and ``pos_label`` are those of :meth:`ScoredRecords.predictions`. Scores of a model
+    without ``decision_function`` are its probabilities.
     """
     if response == "values":
         return np.asarray(model.predict(X), dtype=float).reshape(-1)
@@ -643,6 +672,11 @@ def compute_score(
         Name of the model.
     weights : ndarray of shape (n,), default=None
         Weights of the records, 0 to leave a record out; all 1 by default.
+
+    Raises
+    ------
+    UndefinedScore
+        If the model or the scorer fails on the records, or no statistic fits them.
     """
     weights = np.ones(len(records.y)) if weights is None else weights
     if measure.is_sum:
@@ -790,7 +824,7 @@ def checked_model(name: str, model: Any, X: Any, y: Any, y_train: Any) -> Any:
     model : estimator or array-like
         Fitted model, recipe, or predictions of the holdout records.
     X, y : array-like
-        Holdout records and their targets. Only their types are read.
+        Holdout records and their targets. Only their types and their number are read.
     y_train : array-like or None
         Training targets, if known.
     """
@@ -810,8 +844,8 @@ def checked_model(name: str, model: Any, X: Any, y: Any, y_train: Any) -> Any:
 def _checked_predictions(name, predictions, y, y_train):
     """Return checked predictions of all records; errors do not quote any of them.
 
-    ``y``: holdout targets, of which only the types are read. ``y_train``: training targets, if
-    known.
+    ``name``: of the predictions in messages. ``y``: holdout targets, of which only the type and the
+    number are read. ``y_train``: training targets, None if not known.
     """
     _check_length(name, predictions, len(y))
     check_supported_values(name, predictions)
@@ -922,7 +956,7 @@ def check_predictions(y_pred: Any, y: Any, y_train: Any, **texts: str | None) ->
     y_pred : array-like
         Predictions.
     y : array-like
-        Holdout targets. Only their types are read.
+        Holdout targets. Only their type and their number are read.
     y_train : array-like or None
         Training targets, or other public targets of the same classes.
     **texts : str or None

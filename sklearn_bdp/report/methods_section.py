@@ -71,19 +71,19 @@ def methods_section(report: Any) -> str:
         *_estimate_sentences(report),
         *_target_sentences(report),
     ]
-    proven = [row for row in report.rows if row.proven is not None]
+    proven_rows = [row for row in report.rows if row.proven is not None]
     n_approximate = sum(row.approximate is not None for row in report.rows)
     if report.alpha_approximate is None:
         n_approximate = 0
-    if proven:
-        sentences += _proven_sentences(report, proven, has_approximate=n_approximate > 0)
+    if proven_rows:
+        sentences += _proven_sentences(report, proven_rows, has_approximate=n_approximate > 0)
     if n_approximate:
         sentences.append(_approximate_sentence(report, n_approximate))
-    if proven and n_approximate and report.joint:
-        both = _percent(2.0 * report.confidence_level - 1.0)
+    if proven_rows and n_approximate and report.joint:
+        confidence_of_both = _percent(2.0 * report.confidence_level - 1.0)
         sentences.append(
             f"The {_percent(report.confidence_level)} holds for each kind of interval separately. "
-            f"Both kinds read together have nominal simultaneous coverage of {both}."
+            f"Both kinds read together have nominal simultaneous coverage of {confidence_of_both}."
         )
     sentences += _clip_sentences(report)
     n_without = sum(not math.isfinite(row.lower) for row in report.rows)
@@ -97,41 +97,40 @@ def methods_section(report: Any) -> str:
 
 
 def _sample_sentences(report):
-    """Return sentences on the records and units of the holdout, of all and of subgroups."""
-    count, _ = report.units
+    """Yield sentences on the records and units of the holdout, and on those of subgroups."""
+    n_units, _ = report.units
     unit_name = _unit_name(report)
     first = report.rows[0]
     label, n_positive = report.positives or ("", first.n_events)
-    condition = f": {label}" * bool(label)
+    label_text = f": {label}" * bool(label)
     n_units_positive = first.n_events if not first.subgroup else None
     details = ""
-    if unit_name == "records" or count == report.n:
-        samples = f"{count:,} {unit_name}"
+    if unit_name == "records" or n_units == report.n:
+        samples = f"{n_units:,} {unit_name}"
         if n_positive is not None and not first.subgroup:
-            details = f"{n_positive:,} positive{condition}"
+            details = f"{n_positive:,} positive{label_text}"
     else:
-        samples = (
-            f"{report.n:,} records {'on' if unit_name == 'dates' else 'from'} {count:,} {unit_name}"
-        )
+        preposition = "on" if unit_name == "dates" else "from"
+        samples = f"{report.n:,} records {preposition} {n_units:,} {unit_name}"
         if n_units_positive is not None:
-            details = f"{n_units_positive:,} {unit_name} with a positive record{condition}"
+            details = f"{n_units_positive:,} {unit_name} with a positive record{label_text}"
         if report.positives is not None:
             details = f"{n_positive:,} positive records, {details}"
     samples += f" ({details})" * bool(details)
-    weighting = {
+    weighting_of_groups = {
         "unit": " per group (all groups weigh the same)",
         "record": " per record (all records weigh the same)",
     }
-    per = weighting[report.per] * (unit_name == "groups")
-    yield f"Performance{per} was estimated on a holdout of {samples}."
-    sizes = {row.subgroup: row for row in report.rows if row.subgroup}
-    sizes = [
+    weighting = weighting_of_groups[report.per] * (unit_name == "groups")
+    yield f"Performance{weighting} was estimated on a holdout of {samples}."
+    row_of_subgroup = {row.subgroup: row for row in report.rows if row.subgroup}
+    subgroup_texts = [
         f"{subgroup} ({_count_text(row, unit_name)})"
-        for subgroup, row in sizes.items()
+        for subgroup, row in row_of_subgroup.items()
         if " minus " not in subgroup
     ]
-    if sizes:
-        yield f"The subgroups are {_listed(sizes)}."
+    if subgroup_texts:
+        yield f"The subgroups are {_listed(subgroup_texts)}."
 
 
 def _unit_name(report):
@@ -141,7 +140,7 @@ def _unit_name(report):
 
 
 def _count_text(row, unit_name):
-    """Return the number of units of a row, and of those with a positive record."""
+    """Return the number of units of a row, and of those with a positive record, as text."""
     text = f"{row.n_units:,} {unit_name}"
     if row.n_events is None:
         return text
@@ -150,7 +149,7 @@ def _count_text(row, unit_name):
 
 
 def _use_sentences(report):
-    """Return sentences on the use of the holdout before this report."""
+    """Yield sentences on the use of the holdout before this report."""
     n_rows = len(report.rows)
     estimates = "1 estimate" if n_rows == 1 else f"{n_rows} estimates"
     if report.n_batches:
@@ -184,7 +183,7 @@ def _use_sentences(report):
 
 
 def _estimate_sentences(report):
-    """Return a sentence on the first estimate; none without an interval."""
+    """Yield a sentence on the first estimate; none without an interval."""
     first = report.rows[0]
     if not math.isfinite(first.lower):
         return
@@ -207,10 +206,11 @@ def _estimate_sentences(report):
         kind = "simultaneous " + kind
     interval = f"{kind}{level} confidence interval {_limits_text(lower, upper)}"
     if first.proven is not None and first.approximate is not None:
-        lower, upper = first.approximate
+        approximate_lower, approximate_upper = first.approximate
         if name.startswith(_NEGATIVE):
-            lower, upper = -upper, -lower
-        interval += f", approximate {level} interval {_limits_text(lower, upper)}"
+            approximate_lower, approximate_upper = -approximate_upper, -approximate_lower
+        limits_text = _limits_text(approximate_lower, approximate_upper)
+        interval += f", approximate {level} interval {limits_text}"
     yield f"The {subject} was {format_score(value)} ({interval})."
 
 
@@ -221,7 +221,7 @@ def _model_name(report, row):
 
 
 def _target_sentences(report):
-    """Return sentences on the targets of the intervals."""
+    """Yield sentences on the targets of the intervals."""
     targets = list(dict.fromkeys(row.target for row in report.rows))
     models = {row.model for row in report.rows if not _PAIR.search(row.model)}
     article = "each" if len(models) > 1 else "the"
@@ -243,15 +243,15 @@ def _target_sentences(report):
     )
 
 
-def _listed(parts):
-    """Return parts as a list in prose."""
-    if len(parts) < 3:
-        return " and ".join(parts)
-    return f"{', '.join(parts[:-1])}, and {parts[-1]}"
+def _listed(texts):
+    """Return texts as one list in prose, such as "a, b, and c"."""
+    if len(texts) < 3:
+        return " and ".join(texts)
+    return f"{', '.join(texts[:-1])}, and {texts[-1]}"
 
 
 def _limits_text(lower, upper):
-    """Return the limits of an interval, rounded outward."""
+    """Return the limits of an interval as text, rounded outward."""
     return f"{format_score(lower, math.floor)} to {format_score(upper, math.ceil)}"
 
 
@@ -264,23 +264,27 @@ def _prose_name(metric):
 
 
 def _proven_sentences(report, rows, *, has_approximate):
-    """Yield sentences on the coverage and the methods of proven intervals."""
-    proven = " with proven coverage" * has_approximate
+    """Yield sentences on the coverage and the methods of proven intervals.
+
+    ``rows``: those with a proven interval. ``has_approximate``: whether the report has approximate
+    intervals, too.
+    """
+    coverage = " with proven coverage" * has_approximate
     level = _percent(1.0 - report.alpha_proven)
     probability = f"with probability at least {_percent(report.confidence_level)}"
     if not report.joint:
         yield (
-            f"Each confidence interval{proven} was computed at level {level}, so that by itself it "
+            f"Each confidence interval{coverage} was computed at level {level}, so that by itself it "
             f"covers its target {probability}, after any earlier evaluations."
         )
     elif len(rows) == 1:
         yield (
-            f"The confidence interval{proven} was computed at level {level}, so that it and all "
+            f"The confidence interval{coverage} was computed at level {level}, so that it and all "
             f"intervals released earlier cover their targets simultaneously {probability}."
         )
     else:
         yield (
-            f"The {len(rows)} confidence intervals{proven} were computed at level {level} each, so "
+            f"The {len(rows)} confidence intervals{coverage} were computed at level {level} each, so "
             "that they and all intervals released earlier cover their targets simultaneously "
             f"{probability}."
         )
@@ -327,12 +331,12 @@ def _estimates(rows):
         difference = "between models" if " minus " in row.model else ""
         difference = "between subgroups" if " minus " in row.subgroup else difference
         names_by_difference[difference].append(_with_article(row))
-    parts = list(dict.fromkeys(names_by_difference.pop("")))
+    phrases = list(dict.fromkeys(names_by_difference.pop("")))
     for difference, names in names_by_difference.items():
         noun = "the difference" if len(names) == 1 else "differences"
         if names:
-            parts.append(f"{noun} {difference} in {_listed([*dict.fromkeys(names)])}")
-    return parts
+            phrases.append(f"{noun} {difference} in {_listed([*dict.fromkeys(names)])}")
+    return phrases
 
 
 def _with_article(row):
@@ -345,8 +349,8 @@ def _with_article(row):
 
 def _clip_sentences(report):
     """Yield sentences on losses that are clipped, without the clip of the first estimate."""
-    clips = {row.metric: None for row in report.rows if " (clipped at " in row.metric}
-    for metric in clips:
+    clipped_metrics = [row.metric for row in report.rows if " (clipped at " in row.metric]
+    for metric in dict.fromkeys(clipped_metrics):
         name, _, detail = metric.partition(" (")
         if metric != report.rows[0].metric and not name.startswith("skill score"):
             yield f"The {_prose_name(name)} is {detail.removesuffix(')')}."
@@ -355,7 +359,10 @@ def _clip_sentences(report):
 
 
 def _approximate_sentence(report, n_intervals):
-    """Return a sentence on the coverage and the method of approximate intervals."""
+    """Return a sentence on the coverage and the method of approximate intervals.
+
+    ``n_intervals``: number of these intervals.
+    """
     method = f"jackknife over {_unit_name(report)}"
     rows = [row for row in report.rows if row.approximate is not None]
     estimates = _estimates(rows)
@@ -383,6 +390,6 @@ def _approximate_sentence(report, n_intervals):
     )
 
 
-def _percent(share):
-    """Return a share as a percentage of at most four digits."""
-    return f"{100.0 * share:.4g}%"
+def _percent(fraction):
+    """Return a fraction as the text of a percentage of at most four digits."""
+    return f"{100.0 * fraction:.4g}%"

@@ -69,8 +69,8 @@ from sklearn_bdp.utils.validation import check_boolean, check_option
 
 _MAX_SUBGROUPS = 20  # of one column
 _MAX_DRY_RUN_RECORDS = 32  # most training records that every model and metric is tried on
-#: Absolute differences of two models beyond this quantile of the training records, times a factor,
-#: count as that.
+#: Differences of two models are clipped at this quantile of their absolute values on training
+#: records, times a factor.
 _DIFFERENCE_QUANTILE = 0.999
 _DIFFERENCE_FACTOR = 1.1
 _BETTING_WIDTH_RATIO = 1.2  # width of a betting interval over that of a normal approximation
@@ -125,13 +125,13 @@ class Statement:
     recalls: tuple[Statement, ...] = ()
 
     def in_subgroup(self, name: str) -> Statement:
-        """Return the statement of one subgroup."""
+        """Return this statement, about the records of the subgroup ``name`` only."""
         recalls = tuple(recall.in_subgroup(name) for recall in self.recalls)
         return dataclasses.replace(self, subgroups=(name,), recalls=recalls)
 
     @property
     def method(self) -> str:
-        """Return the method of the proof; empty without one."""
+        """Return the method of the proof in words; empty without one."""
         if self.recalls:
             return f"{self.recalls[0].proven} for each class"
         return self.proven
@@ -158,15 +158,18 @@ class Statement:
         ]
 
     def row(self, n_units: int) -> dict[str, Any]:
-        """Return the row of a report, in JSON, with its results still empty."""
-        join = " against " if self.skill else " minus "
+        """Return the row of a report, in JSON, with its results still empty.
+
+        ``n_units``: number of holdout units in the row.
+        """
+        separator = " against " if self.skill else " minus "
         metric_name = self.measure.name
         method = self.method
         if self.proven and len(self.subgroups) == 2:
             method += _GAP_SUFFIX
         pos_label = self.measure.pos_label
         return {
-            "model": join.join(self.models[::-1]),
+            "model": separator.join(self.models[::-1]),
             "metric": f"skill score ({metric_name})" if self.skill else metric_name,
             "subgroup": " minus ".join(self.subgroups[::-1]),
             "value": None,
@@ -200,7 +203,8 @@ class Plan:
     y_train: Any = None  # training targets, if known
     past_records: PastRecords | None = None  # in time, before the holdout
     refit: RefitSchedule | None = None  # None: the models are not refitted
-    #: In time, the largest errors that count where no range was declared; None if not known.
+    #: In time, the largest errors that count where no range was declared. None for other records,
+    #: without such errors, or if no training errors are known.
     error_clips: ErrorClips | None = None
 
     @property
@@ -214,7 +218,10 @@ class Plan:
 
     @property
     def training_mean(self) -> float | None:
-        """Mean of the targets before the holdout, about which R² is computed in time."""
+        """Mean of the targets before the holdout, about which R² is computed in time.
+
+        None without earlier records, for several outputs, and for targets that are not numbers.
+        """
         if self.past_records is None:
             return None
         y = np.asarray(self.past_records.y)
@@ -269,6 +276,7 @@ class Plan:
 
         User code may be edited without a new name: ``code`` also holds digests of its content. An
         object without readable content gets a random digest, so it never equals a later one.
+        ``joint`` is present only if it is False.
         """
         model_hashes = []
         code_digests = []
@@ -300,12 +308,15 @@ class Plan:
 
 
 def _digest_or_random(content):
-    """Return a digest of an object, and a random one if its content cannot be read."""
+    """Return a digest of an object's content, or a random one if the content cannot be read."""
     return object_digest(content) or secrets.token_hex(16)
 
 
 def _user_code(metric):
-    """Return the object of a metric that contains code of the user, None without one."""
+    """Return the object of a metric that may contain code of the user, None without one.
+
+    It is the scorer of a :class:`ScorerMetric`, or another metric that the caller defined.
+    """
     if isinstance(metric, ScorerMetric):
         return metric.scorer
     return metric if metric.is_of_caller else None
@@ -321,7 +332,13 @@ def _content_of_model(model):
 def make_report_plan(
     holdout, estimators, cv_scores, *, scoring, compare, by, per, training, joint, refit_every=None
 ):
-    """Return the :class:`Plan` of a report, or raise an error that names its defect."""
+    """Return the :class:`Plan` of a report, or raise an error that names its defect.
+
+    ``estimators``, ``scoring``, ``compare``, ``by``, ``per``, ``joint`` and ``refit_every`` are the
+    arguments of ``ReusableHoldout.final_report``. ``cv_scores``: a cross-validated score of the
+    first metric for each model, or one number for all; NaN if unknown. ``training``: the training
+    records as ``(X, y)`` or ``(X, y, groups)``, or None.
+    """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     is_private = holdout.account.settings.is_private
     _check_joint(joint, is_private)
@@ -373,7 +390,10 @@ def make_report_plan(
 
 
 def _check_joint(joint, is_private):
-    """Raise ValueError if rows are to hold separately, but pass through the noise together."""
+    """Raise ValueError if rows are to hold separately, but pass through the noise together.
+
+    Raise TypeError if ``joint`` is not a Boolean.
+    """
     if not check_boolean("joint", joint) and is_private:
         raise ValueError(
             "joint=False is not available with a numeric epsilon or calibration='zhao2017': rows "
@@ -398,7 +418,11 @@ def _resolve_metrics(scoring, models, y_train, holdout):
 
 
 def _with_clips(measures, error_clips):
-    """Return the measures of a report in time, with clips of errors without a declared range."""
+    """Return the measures of a report in time, with clips of errors without a declared range.
+
+    ``measures``: for each metric, its measure by name of the model. They stay the same if
+    ``error_clips`` is None.
+    """
     return [
         {
             model_name: with_clips(measure, error_clips)
@@ -409,7 +433,11 @@ def _with_clips(measures, error_clips):
 
 
 def _resolve_per(per, measures, dependence, is_private):
-    """Return ``"unit"`` or ``"record"``: what each score is a mean over."""
+    """Return ``"unit"`` or ``"record"``: what each score is a mean over.
+
+    ``per``: the caller's choice, ``"record"`` or None. For None it is ``"unit"``, except for means
+    over records of groups that pass through the noise.
+    """
     if per is not None:
         check_option("per", per, ("record",))
         return per
@@ -424,11 +452,15 @@ def _resolve_per(per, measures, dependence, is_private):
 
 
 def _records_before(holdout, training, scheme):
-    """Return the records before a holdout in time; None without them."""
+    """Return the records before a holdout in time; None without them.
+
+    They are those that the holdout knows, else the training records of the caller, which get one
+    date each, right before the holdout.
+    """
     past_records = holdout.context.past_records
     if scheme.calendar is None or training is None or past_records is not None:
         return past_records
-    dates = np.arange(-num_samples(training[1]), 0)  # right before it, in time order
+    dates = np.arange(-num_samples(training[1]), 0)  # in time order
     return PastRecords(training[0], training[1], dates)
 
 
@@ -457,7 +489,11 @@ def _unproven_statements(measures, subgroups_of_rows, baseline, scheme):
 
 
 def _comparisons(measure_of_model, baseline, *, is_by_date):
-    """Return the statements that compare models with a baseline: differences, skill scores."""
+    """Return the statements that compare models with a baseline: differences, skill scores.
+
+    Only losses of dates (``is_by_date``) have skill scores. Raise ValueError if a model has another
+    metric than the baseline.
+    """
     statements = []
     baseline_metric = measure_of_model[baseline].name
     for model_name, measure in measure_of_model.items():
@@ -489,7 +525,8 @@ def _without_clip(statement):
 def _at_all_horizons(statements, scheme):
     """Return each statement, and for longer forecasts also the one given the forecast's date.
 
-    A statement is conditional on the date before the score unless its horizon is longer.
+    A statement is conditional on the date before the score unless its horizon is longer. Statements
+    stay the same for a horizon of one date, and for records that are not in time.
     """
     horizon = past_horizon(scheme)
     if horizon == 1:
@@ -504,7 +541,7 @@ def _at_all_horizons(statements, scheme):
 def _with_expected_value(statement, cv_score_of_model, ranking_measures):
     """Return a statement with the value to be expected after cross-validation, in [0, 1].
 
-    Cross-validated scores are about all records and the metric that ranks candidates, the first of
+    It stays the same if its models have no cross-validated score of its metric. Cross-validated scores are about all records and the metric that ranks candidates, the first of
     a report: ``ranking_measures`` are its measures by name of the model.
     """
     ranking_metric = ranking_measures[statement.models[-1]].name
@@ -527,7 +564,11 @@ def _with_expected_value(statement, cv_score_of_model, ranking_measures):
 
 
 def _with_proof(statement, models, y_train, dependence, per, *, is_private):
-    """Return a statement with the method that proves it."""
+    """Return a statement with the method that proves it, if there is one.
+
+    A skill score has none. Limits of recalls may prove a mean over classes: their statements are
+    added. ``per``: ``"unit"`` or ``"record"``, what the score is a mean over.
+    """
     if statement.skill:
         return statement
     proven = statement.measure.metric.proof(
@@ -551,7 +592,10 @@ def _is_auc(metric):
 
 
 def _recall_statements(statement, model, y_train, dependence):
-    """Return the statements on the recall of each class; none for a metric of pairs."""
+    """Return the statements on the recall of each class.
+
+    The tuple is empty for a metric of pairs, and if the classes are not known.
+    """
     metric = statement.measure.metric
     classes = metric.classes or classes_of(model, y_train)
     if metric.expected_shape(1).kind == "pairs" or classes is None:
@@ -575,7 +619,8 @@ def _recall_statements(statement, model, y_train, dependence):
 def _resolve_metric(scoring, models, y_train, *, n_outputs, is_private, name):
     """Return the :class:`Measure` of one metric for each model, by name of the model.
 
-    ``name`` replaces the metric's own name in the rows unless it is None.
+    ``scoring``: one metric, or None for the default one. ``n_outputs``: of the targets. ``name``
+    replaces the metric's own name in the rows unless it is None.
     """
     # Predictions have no default metric: that of a model is meant, or accuracy.
     fitted_models = [
@@ -597,7 +642,11 @@ def _resolve_metric(scoring, models, y_train, *, n_outputs, is_private, name):
 
 
 def _through_mechanism(measure, model, y_train):
-    """Return a measure whose metric is a query: ratios that rank candidates have another one."""
+    """Return a measure whose metric can pass through the noise, as a query does.
+
+    A ratio that ranks candidates is replaced by the metric that a query of its name has. Other
+    measures stay the same.
+    """
     metric = measure.metric
     if not (metric.is_ratio and metric.can_rank):
         return measure
@@ -618,7 +667,11 @@ class _ResolvedModels(NamedTuple):
 
 
 def _resolve_models(estimators, cv_scores, compare, refit_every, holdout, y_train, past_records):
-    """Return the checked models and predictions of a report."""
+    """Return the checked models and predictions of a report.
+
+    ``estimators``: a model, predictions, or several of them in a list or by name. ``cv_scores``: of
+    these models, without a baseline that is added.
+    """
     named_models = _models_by_name(estimators)
     names_with_scores = list(named_models)
     baseline, named_models = _with_baseline(named_models, compare, holdout, y_train, past_records)
@@ -646,7 +699,10 @@ def _resolve_models(estimators, cv_scores, compare, refit_every, holdout, y_trai
 
 
 def _models_by_name(estimators):
-    """Return models and predictions by name: a mapping, a list or a single one."""
+    """Return models and predictions by name, from a mapping, a list or a single one.
+
+    A list of scalars holds the predictions of one model. Raise ValueError if there is no model.
+    """
     if isinstance(estimators, Mapping):
         models_by_name = {str(name): model for name, model in estimators.items()}
     elif isinstance(estimators, list | tuple) and not np.isscalar(next(iter(estimators), None)):
@@ -663,7 +719,10 @@ def _models_by_name(estimators):
 
 
 def _with_baseline(named_models, compare, holdout, y_train, past_records):
-    """Return the name of the baseline, None without one, and all models with the baseline."""
+    """Return the name of the baseline, None without one, and all models with the baseline.
+
+    Raise ValueError if ``compare`` names no model, or if there is only one model.
+    """
     if compare is None or compare is False:
         return None, named_models
     if compare is True:
@@ -687,7 +746,10 @@ def _with_baseline(named_models, compare, holdout, y_train, past_records):
 
 
 def _cv_scores_by_name(cv_scores, names):
-    """Return the cross-validated scores of models by name; models without a score are absent."""
+    """Return the cross-validated scores of models by name; models without a score are absent.
+
+    ``cv_scores``: a number for all models, or one for each; not finite without a score.
+    """
     values = np.asarray(cv_scores, dtype=float)
     if values.shape not in ((), (len(names),)):
         raise ValueError(
@@ -700,10 +762,11 @@ def _cv_scores_by_name(cv_scores, names):
 
 
 def _error_clips(holdout, models, measures, training, past_records):
-    """Return the clips of errors without a declared range; None without such errors or a model.
+    """Return the clips of errors without a declared range; None without such errors.
 
-    They are recorded ones, or those of the first model, which is cross-validated on the training
-    set (theory G31). ``measures``: for each metric, its measure by name of the model.
+    They are recorded ones, or those of the first fitted model, which is cross-validated on the
+    training set (theory G31). None, too, without such a model or training set, and if the model
+    cannot be fitted again. ``measures``: for each metric, its measure by name of the model.
     """
     metrics = [
         measure.metric for measure_of_model in measures for measure in measure_of_model.values()
@@ -736,8 +799,8 @@ def out_of_fold_errors(estimator: Any, training_data: CVData) -> Array | None:
     Returns
     -------
     ndarray of shape (n_tested,) or None
-        Targets minus predictions. None for several outputs, and if the model cannot be fitted
-        again.
+        Targets minus predictions, fold after fold. None for several outputs, if the model cannot be
+        fitted again, and if the records are too few for folds.
     """
     if np.ndim(training_data.y) != 1:
         return None
@@ -749,7 +812,10 @@ def out_of_fold_errors(estimator: Any, training_data: CVData) -> Array | None:
 
 
 def _training_data(holdout, training, past_records):
-    """Return the training records of the caller, of a search or before the holdout, or None."""
+    """Return the training records: of the caller, else of a search, else before the holdout.
+
+    None without any of them.
+    """
     if training is not None:
         return CVData(*training)
     if holdout.context.cv_data is None and past_records is not None:
@@ -767,7 +833,8 @@ def _subgroups(holdout, by):
     """Return the mask of each subgroup by its name, and the subgroups of each further row.
 
     A row is about one subgroup, or about the gap of two: the two of a column, or each of several
-    and all other records.
+    and all other records. Masks are arrays of 1.0 and 0.0, of shape (n,). Both results are empty if
+    ``by`` is None.
     """
     masks: dict[str, Any] = {}
     subgroups_of_rows: list[tuple[str, ...]] = []
@@ -795,7 +862,7 @@ def _subgroups(holdout, by):
 def _column_of_holdout(holdout, by):
     """Return a dict of one column of the holdout's X, by its name.
 
-    ``by``: name of the column, or its position in an array.
+    ``by``: name of the column, or its position in an array. Raise ValueError for other values.
     """
     if np.ndim(by) != 0:
         raise ValueError(
@@ -811,7 +878,10 @@ def _column_of_holdout(holdout, by):
 
 
 def _subgroup_labels(name, labels, n):
-    """Return the unique labels of a column, sorted as text; missing ones make no subgroup."""
+    """Return the unique labels of a column, sorted as text; missing ones make no subgroup.
+
+    Raise ValueError unless there are ``n`` labels, of one type, that make 2 to 20 subgroups.
+    """
     # NaN does not equal itself.
     unique_labels = {label for label in labels.tolist() if label == label and label is not None}
     if len(labels) != n:
@@ -872,6 +942,7 @@ def _max_group_records(holdout, training, dependence):
     ``dependence``: a name that `dependence_of` returns. Those of groups contain "groups".
 
     It is fixed before the split: the size of the largest training group, 1 for single records.
+    Raise ValueError if that size is not known, and for dates or blocks of several records.
     """
     if "groups" not in dependence:
         scheme = holdout.dependence.sampling_scheme(holdout.n)
@@ -894,7 +965,10 @@ def _max_group_records(holdout, training, dependence):
 
 
 def _check_plan(plan, holdout, training):
-    """Raise the errors that a report would meet after closing."""
+    """Raise the errors that a report would meet after closing.
+
+    ``training``: the training records as ``(X, y)`` or ``(X, y, groups)``, or None.
+    """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     placeholders = _placeholder_records(holdout, training)
     for statement in plan.statements:
@@ -914,7 +988,11 @@ def _check_plan(plan, holdout, training):
 
 
 def _check_models(statement, plan, holdout, placeholders):
-    """Raise an error if a model does not support a metric, or fails with it on placeholders."""
+    """Raise an error if a model does not support a metric, or fails with it on placeholders.
+
+    ``placeholders``: records to try models on, or None. Only statements about one model and all
+    records are tried.
+    """
     y = as_labels(holdout.y)
     for model_name in statement.models:
         model = plan.models[model_name]
@@ -990,10 +1068,11 @@ class _Placeholders(NamedTuple):
 
 
 def _dry_run(measure, model, placeholders, *, has_uneven_weights):
-    """Run a model and a metric on placeholder records.
+    """Run a model and a metric on placeholder records, and raise ValueError if they fail.
 
-    A model may be unable to predict records that are not training records, and raise
-    :class:`ValueError`. ``has_uneven_weights``: whether holdout records may have different weights.
+    Failures that are due to the placeholders are ignored: a model may be unable to predict records
+    that are not training records. ``has_uneven_weights``: whether holdout records may have
+    different weights.
     """
     X, y, are_training = placeholders
     classes = getattr(model, "classes_", None)
@@ -1034,7 +1113,8 @@ def _dry_run(measure, model, placeholders, *, has_uneven_weights):
 def _is_due_to_placeholders(error, has_predicted):
     """Return whether an error is about placeholder records and not about a model or a metric.
 
-    A model may be unable to predict them. They are all equal, and no line fits them.
+    A model may be unable to predict them (``has_predicted`` is False). They are all equal, and no
+    line fits them.
     """
     if not has_predicted and isinstance(error, ValueError | KeyError):
         return True
@@ -1042,7 +1122,10 @@ def _is_due_to_placeholders(error, has_predicted):
 
 
 def _placeholder_records(holdout, training):
-    """Return records to try models on, None for X of an unknown type."""
+    """Return records to try models on: training records, else blank ones.
+
+    None without training records and for X of an unknown type.
+    """
     training = training or holdout.context.dry_run_sample
     if training is not None:
         X_train, y_train, *_ = training
@@ -1106,7 +1189,11 @@ def with_estimated_moments(plan: Plan, training: Any, variance: float | None, ho
 
 
 def _with_expected_moments(statement, plan, holdout, out_of_fold, variance):
-    """Return a statement with the moments that its proof uses; ``variance``: of the first row."""
+    """Return a statement with the moments that its proof uses; unchanged if it uses none.
+
+    ``out_of_fold``: training records with models of other folds, or None. ``variance``: of a
+    record's score in the first row, or None.
+    """
     first = plan.statements[0]
     if statement.proven == PAST:
         has_variance = statement.models == first.models and statement.measure is first.measure
@@ -1122,8 +1209,9 @@ def _with_expected_moments(statement, plan, holdout, out_of_fold, variance):
 
 
 def _with_moments(statement, plan, out_of_fold, variance=None):
-    """Return a statement with the moments of training units, if bets use them.
+    """Return a statement with the moments of training units; unchanged if no bets use them.
 
+    ``out_of_fold``: training records with models of other folds, or None for default moments.
     ``variance``: of a record's score out of fold, None if it is not known.
     """
     if statement.proven not in UNIT_INTERVALS:
@@ -1257,9 +1345,9 @@ class TrainingFold(NamedTuple):
 
 
 def training_folds(training_data: CVData, models: Mapping[str, Any]) -> list[TrainingFold]:
-    """Return the training and test records of each fold.
+    """Return the positions of the training and test records of each fold.
 
-    Without folds of a search there are five. Empty if the records are too few for them.
+    Without folds of a search there are five. The list is empty if the records are too few for them.
 
     Parameters
     ----------
@@ -1285,7 +1373,10 @@ def training_folds(training_data: CVData, models: Mapping[str, Any]) -> list[Tra
 def models_of_fold(
     training_data: CVData, models: Mapping[str, Any], train: Any
 ) -> dict[str, Any] | None:
-    """Return clones of models fitted on some training records; None if one cannot be fitted."""
+    """Return clones of models fitted on some training records; None if one cannot be fitted.
+
+    ``train``: positions of these records in the training data.
+    """
     X_train = safe_indexing(training_data.X, train)
     y_train = safe_indexing(training_data.y, train)
     with warnings.catch_warnings():
@@ -1313,7 +1404,8 @@ class _OutOfFold(NamedTuple):
 def _out_of_fold_records(plan, training_data):
     """Return the training records with the models of a plan fitted on other folds.
 
-    None if a model cannot be fitted again: default moments are valid, too.
+    None if a model cannot be fitted again, if all models are predictions, or if the records are too
+    few for folds: default moments are valid, too.
     """
     models = {
         name: model
@@ -1325,7 +1417,10 @@ def _out_of_fold_records(plan, training_data):
 
 
 def _scored_folds(models, training_data):
-    """Return the test records of each fold with its models; empty if one cannot be fitted again."""
+    """Return the test records of each fold with its models.
+
+    The list is empty if a model cannot be fitted again, or if the records are too few for folds.
+    """
     scored_folds = []
     for fold in training_folds(training_data, models):
         fitted_models = models_of_fold(training_data, models, fold.train)
@@ -1341,9 +1436,11 @@ def _scored_folds(models, training_data):
 def _out_of_fold_moments(statement, plan, out_of_fold):
     """Return moments of training units out of fold and the largest difference that counts.
 
-    Differences of two models are rescaled to [0, 1], where 1/2 is no difference.
+    Differences of two models are rescaled to [0, 1], where 1/2 is no difference. The largest
+    difference is 1 for a statement about one model.
     """
-    sums_and_counts = [
+    # Of each model, an array of shape (2, n_tested): numerators and denominators of the records.
+    contributions = [
         np.concatenate(
             [
                 fold.records.contributions(statement.measure, model_name)
@@ -1353,13 +1450,14 @@ def _out_of_fold_moments(statement, plan, out_of_fold):
         )
         for model_name in statement.models
     ]
-    sums, counts = sums_and_counts[0]
+    numerators, denominators = contributions[0]
     max_difference = 1.0
-    if len(sums_and_counts) == 2:
-        model_sums, _ = sums_and_counts[1]
-        differences = model_sums - sums
+    if len(contributions) == 2:
+        compared_numerators, _ = contributions[1]
+        differences = compared_numerators - numerators
         max_difference = _largest_difference(differences, statement.measure.metric)
-        sums = 0.5 * (counts + np.clip(differences / max_difference, -1.0, 1.0))
+        clipped_differences = np.clip(differences / max_difference, -1.0, 1.0)
+        numerators = 0.5 * (denominators + clipped_differences)
     tested_rows = np.concatenate([fold.test_in_rows for fold in out_of_fold.folds])
     unit_labels = tested_rows
     if out_of_fold.groups is not None:
@@ -1369,7 +1467,8 @@ def _out_of_fold_moments(statement, plan, out_of_fold):
     if plan.per == "unit":
         weights = 1.0 / np.bincount(unit_of_row)[unit_of_row]
     center, variance, mean_count = unit_moments(
-        np.bincount(unit_of_row, weights * sums), np.bincount(unit_of_row, weights * counts)
+        np.bincount(unit_of_row, weights * numerators),
+        np.bincount(unit_of_row, weights * denominators),
     )
     # All subgroups are assumed to have the same size.
     subgroup_fraction = 1.0 / len(plan.masks) if statement.subgroups else 1.0
@@ -1378,7 +1477,10 @@ def _out_of_fold_moments(statement, plan, out_of_fold):
 
 
 def _largest_difference(differences, metric):
-    """Return the largest difference that counts, by those of training records: at most 1."""
+    """Return the largest difference that counts, by those of training records: at most 1.
+
+    It is 1 for scores of 0 and 1, and if nearly all differences are 0.
+    """
     if metric.is_binary:
         return 1.0
     high_quantile = float(np.quantile(np.abs(differences), _DIFFERENCE_QUANTILE))

@@ -54,9 +54,10 @@ def preregistered_code_length(notes: list[dict[str, Any]], key: str) -> float:
 
 @strip_traceback_frames  # the frames hold raw scores
 def report_preregistered(holdout: Any, key: str, compute: Callable[[float], Any]) -> Any:
-    """Report on statements that were fixed, and close the holdout.
+    """Report on statements that were fixed, close the holdout, and return the report.
 
-    A repeated call returns the recorded report.
+    The report is JSON content. A repeated call returns the recorded one. Raise ValueError if a
+    level of privacy is declared.
 
     Parameters
     ----------

@@ -60,30 +60,34 @@ class ProvenRows:
     def _limits_over_units(self, statement, log_alpha):
         """Return the limits of a score, or of a difference of two, that is a ratio of two sums.
 
-        A difference is rescaled to [0, 1], where 1/2 is no difference.
+        They are in score units. A difference is rescaled to [0, 1], where 1/2 is no difference.
         """
         low, high = statement.measure.score_range
         range_length = high - low
         in_subgroup = self.plan.masks[statement.subgroups[0]] if statement.subgroups else 1.0
-        sums_and_counts = [
+        # Of each model: numerators and denominators of the records, 0 outside of the subgroup.
+        contributions = [
             [
                 in_subgroup * values
                 for values in self.records.contributions(statement.measure, model_name)
             ]
             for model_name in statement.models
         ]
-        sums, counts = sums_and_counts[-1]
-        if len(sums_and_counts) == 2:
-            baseline_sums, _ = sums_and_counts[0]
-            differences = (sums - baseline_sums) / statement.max_difference
+        numerators, denominators = contributions[-1]
+        if len(contributions) == 2:
+            baseline_numerators, _ = contributions[0]
+            differences = (numerators - baseline_numerators) / statement.max_difference
             low = -statement.max_difference * range_length
             range_length = 2.0 * statement.max_difference * range_length
-            sums = 0.5 * (counts + np.clip(differences, -1.0, 1.0))
-        unit_lower, unit_upper = self._unit_limits(statement, sums, counts, log_alpha)
+            numerators = 0.5 * (denominators + np.clip(differences, -1.0, 1.0))
+        unit_lower, unit_upper = self._unit_limits(statement, numerators, denominators, log_alpha)
         return low + range_length * unit_lower, low + range_length * unit_upper
 
-    def _unit_limits(self, statement, sums, counts, log_alpha):
-        """Return limits in [0, 1] from each record's contribution to numerator and denominator."""
+    def _unit_limits(self, statement, numerators, denominators, log_alpha):
+        """Return limits in [0, 1] from each record's contribution to numerator and denominator.
+
+        ``numerators`` and ``denominators`` are arrays of shape (n,).
+        """
         metric = statement.measure.metric
         if statement.proven == COUNTS:
             alpha = min(math.exp(log_alpha), 0.5)
@@ -91,18 +95,18 @@ class ProvenRows:
                 return 0.0, 1.0
             are_iid = self.plan.dependence == "records"
             return metric.count_limits(
-                sums.sum(), counts.sum(), alpha, identically_distributed=are_iid
+                numerators.sum(), denominators.sum(), alpha, identically_distributed=are_iid
             )
         if statement.proven == TAIL:
             is_binary = metric.is_binary and len(statement.models) == 1
-            tail = ModelTail(self.model, len(sums), binary=is_binary)
-            mean = np.array([min(1.0, float(np.mean(self.units.record_weights * sums)))])
+            tail = ModelTail(self.model, len(numerators), binary=is_binary)
+            mean = np.array([min(1.0, float(np.mean(self.units.record_weights * numerators)))])
             lower, upper = tail.limits(mean, mean, np.array([log_alpha - math.log(2.0)]))
             return float(lower[0]), float(upper[0])
         unit_interval = UNIT_INTERVALS[statement.proven]
         return unit_interval(
-            self.units.totals(sums),
-            self.units.totals(counts),
+            self.units.totals(numerators),
+            self.units.totals(denominators),
             bound=getattr(metric, "record_bound", 1.0) * self.plan.max_group_records,
             moments=statement.moments,
             log_inverse_alpha=math.log(2.0) - log_alpha,

@@ -81,7 +81,11 @@ class RowEstimator:
         self.approximate = ApproximateRows(plan, self.records, self.units)
 
     def row(self, statement: Statement, log_alphas: LogAlphas) -> dict[str, Any]:
-        """Return a row in JSON."""
+        """Return the row of a statement in JSON.
+
+        Its value is None if it is undefined, and each interval is None without one. Notes state
+        why.
+        """
         units = self.units
         row = statement.row(units.n_units)
         notes = []
@@ -116,7 +120,10 @@ class RowEstimator:
         return row
 
     def _proven_fields(self, statement, value, log_alphas):
-        """Return the ends of a proven row, and the components of its half-width."""
+        """Return the fields of a proven row: its ends, and the components of its half-width.
+
+        ``value``: of the row. The ends are None unless both are finite.
+        """
         lower, upper = self.proven.limits(statement, log_alphas.proven)
         # An interval contains the value. Limits by class are computed from one record of each unit,
         # the value from all records. Elsewhere both may be equal up to the last digit.
@@ -168,11 +175,17 @@ class RowEstimator:
         return notes
 
     def public_refusal(self, statement: Statement) -> str:
-        """Return the public reason why a row cannot have an interval, or an empty text."""
+        """Return the public reason why a row cannot have an interval, or an empty text.
+
+        A statement with a proof has none.
+        """
         return "" if statement.proven else self.approximate.public_refusal(statement)
 
     def _n_events(self, in_any_subgroup):
-        """Return the number of units with a positive record; None without a positive class."""
+        """Return the number of units with a positive record; None without a positive class.
+
+        ``in_any_subgroup``: mask of the records of the row.
+        """
         positive = self.plan.event_class
         if positive is None:
             return None
