@@ -16,9 +16,10 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 def check_overlap(holdout: Any, training_data: Any, *, explicit: bool = False) -> str:
     """Compare training data with a holdout; return an additional assumption or an empty text.
 
-    Shared records, with or without their labels, raise the error of this finding. Other findings
-    give a warning. A repeated comparison is free. Any other outcome is charged and recorded before
-    it is reported. Under a declared level of privacy, and after closing, nothing is compared.
+    Shared rows, and labels of which the holdout has none, raise the error of the finding. Other
+    findings give a warning. A repeated comparison is free. The outcome of a new one is charged and
+    recorded before it is reported. Under a declared level of privacy, and after closing, nothing is
+    compared.
 
     Parameters
     ----------

@@ -482,8 +482,9 @@ def metric_key(metric):
 def check_cv_score(metric, value):
     """Return a cross-validated score in [0, 1]; ``value``: this score, in units of the metric.
 
-    Raise ValueError if the metric cannot have this value. An error beyond the declared bounds counts as the worst value. No score is better than the best
-    one, and a proportion is never negative.
+    Raise ValueError if the metric cannot have this value. An error beyond the declared bounds
+    counts as the worst value. No score is better than the best one, and a proportion is never
+    negative.
     """
     score = check_real("cv_score", value)
     lowest_score = metric.lower if metric.lower == 0.0 else -math.inf

@@ -294,8 +294,9 @@ class ApproximateRows:
     def _statistic_and_sides(self, statement):
         """Return the statistic of a row, the targets in its form, and the sides of the row.
 
-        A skill score has one side: losses of shape (2, n), those of the baseline first. Neither approximate nor proven intervals use records of weight zero, which large groups have
-        with ``per="record"``.
+        A skill score has one side: losses of shape (2, n), those of the baseline first. Neither
+        approximate nor proven intervals use records of weight zero, which large groups have with
+        ``per="record"``.
         """
         if statement.skill:
             losses = np.vstack(

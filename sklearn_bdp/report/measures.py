@@ -223,7 +223,7 @@ def _check_signature(scoring):
 
 
 def _scorer_of(scoring: Any) -> Any:
-    """Return the scorer of a name, or a callable itself; None for metrics and names of no scorer."""
+    """Return the scorer of a name, or a callable itself; None for metrics and other names."""
     if isinstance(scoring, str):
         try:
             return get_scorer(scoring)

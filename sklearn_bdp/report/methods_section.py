@@ -274,8 +274,8 @@ def _proven_sentences(report, rows, *, has_approximate):
     probability = f"with probability at least {_percent(report.confidence_level)}"
     if not report.joint:
         yield (
-            f"Each confidence interval{coverage} was computed at level {level}, so that by itself it "
-            f"covers its target {probability}, after any earlier evaluations."
+            f"Each confidence interval{coverage} was computed at level {level}, so that by itself "
+            f"it covers its target {probability}, after any earlier evaluations."
         )
     elif len(rows) == 1:
         yield (
@@ -284,8 +284,8 @@ def _proven_sentences(report, rows, *, has_approximate):
         )
     else:
         yield (
-            f"The {len(rows)} confidence intervals{coverage} were computed at level {level} each, so "
-            "that they and all intervals released earlier cover their targets simultaneously "
+            f"The {len(rows)} confidence intervals{coverage} were computed at level {level} each, "
+            "so that they and all intervals released earlier cover their targets simultaneously "
             f"{probability}."
         )
     yield from _method_sentences(report, rows)

@@ -541,8 +541,9 @@ def _at_all_horizons(statements, scheme):
 def _with_expected_value(statement, cv_score_of_model, ranking_measures):
     """Return a statement with the value to be expected after cross-validation, in [0, 1].
 
-    It stays the same if its models have no cross-validated score of its metric. Cross-validated scores are about all records and the metric that ranks candidates, the first of
-    a report: ``ranking_measures`` are its measures by name of the model.
+    It stays the same if its models have no cross-validated score of its metric. Cross-validated
+    scores are about all records and the metric that ranks candidates, the first of a report:
+    ``ranking_measures`` are its measures by name of the model.
     """
     ranking_metric = ranking_measures[statement.models[-1]].name
     has_cv_scores = (
