@@ -49,7 +49,8 @@ class ApproximateRows:
     def value(self, statement: Statement) -> float:
         """Return the reported value in score units: a score, a difference or a skill score.
 
-        NaN without a record that counts. Raise UndefinedScore if a model or a scorer fails.
+        NaN without a record that counts. Raise UndefinedScore if a scorer fails, or a model on a
+        record that then has no worst score.
         """
         if statement.skill:
             baseline_loss, model_loss = (

@@ -571,7 +571,8 @@ class ScoredRecords:
 
         A scorer of which only the values are known has zeros as targets, and as predictions a
         function that returns its value for the records at some positions. ``weights``: of all
-        records, for this function. Raise UndefinedScore if the model fails on a record.
+        records, for this function. A record that the model fails on has the worst score in means
+        and ratios; other metrics raise UndefinedScore.
         """
         if measure.is_recomputed:
             value_at = functools.partial(self.scorer_value, measure, name, weights=weights)

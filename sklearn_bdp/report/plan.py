@@ -541,9 +541,10 @@ def _at_all_horizons(statements, scheme):
 def _with_expected_value(statement, cv_score_of_model, ranking_measures):
     """Return a statement with the value to be expected after cross-validation, in [0, 1].
 
-    It stays the same if its models have no cross-validated score of its metric. Cross-validated
-    scores are about all records and the metric that ranks candidates, the first of a report:
-    ``ranking_measures`` are its measures by name of the model.
+    Cross-validated scores are about all records and the metric that ranks candidates, the first of
+    a report: ``ranking_measures`` are its measures by name of the model. Statements on subgroups or
+    other metrics, on models without such a score, and on scores that are neither ratios of sums nor
+    ROC AUC stay the same.
     """
     ranking_metric = ranking_measures[statement.models[-1]].name
     has_cv_scores = (
