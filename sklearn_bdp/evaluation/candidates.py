@@ -139,7 +139,7 @@ class FitResult:
 class MissingAnswer:
     """Placeholder for the answer to a query that was not sent to the holdout."""
 
-    source: str = "unanswered"
+    source: str = "unanswered"  # text in the column ``answered_from``
     interval: str = "none"
     value: float = math.nan
     lower: float = math.nan
@@ -169,7 +169,8 @@ class HoldoutFitJob:
     def run(self, task, memory=None):
         """Return the :class:`FitResult` of the candidate of a :class:`FitTask`.
 
-        ``memory``: :class:`PrefixMemory` that the candidates of a worker share.
+        If the fit fails, it has a traceback and no scores, unless ``error_score`` is "raise".
+        ``memory``: :class:`PrefixMemory` that the candidates of a worker share, or None.
         """
         setup = self.setup
         start_time = time.perf_counter()
@@ -210,7 +211,11 @@ class HoldoutFitJob:
         }
 
     def _evaluate(self, model, columns, keys, memory):
-        """Return a :class:`FitResult` with raw holdout scores and query key, by metric name."""
+        """Return by metric name a :class:`FitResult` with raw holdout scores and query key.
+
+        ``columns``: of the candidate; ``keys``: query keys by metric name, may be empty. Secondary
+        metrics that raise an error are left out. An error of the metric that ranks is raised.
+        """
         X_holdout = select_columns(self.setup.X_holdout, columns)
         results = {}
         for name, metric in self._metrics().items():
@@ -231,14 +236,15 @@ def fit_candidate(setup, candidate, memory=None):
     # Estimators may change their data in place, so each candidate gets a copy.
     X = copy_data(select_columns(setup.X, candidate.columns))
     y = copy_data(setup.y)
-    params = check_method_params(X, setup.fit_params)
-    return fit_clone(setup, candidate, X, y, params, memory)
+    fit_params = check_method_params(X, setup.fit_params)
+    return fit_clone(setup, candidate, X, y, fit_params, memory)
 
 
 def fit_clone(setup, candidate, X, y, fit_params, memory=None):
     """Return the model of a candidate, fitted on some training records.
 
-    Without columns, the model is a constant prediction that suits the metric. ``memory``:
+    If ``candidate.columns`` is empty, the model is a constant prediction that suits the metric.
+    ``fit_params``: arguments of ``fit`` for these records, by name. ``memory``:
     :class:`PrefixMemory` for fits on the whole training set, or None.
     """
     if candidate.columns == ():
@@ -264,10 +270,10 @@ def fit_fold(setup, candidate, X, fold):
     ``X``: the candidate's columns of all training records. ``fold``: training and test positions.
     """
     train, test = fold
-    params = check_method_params(setup.X, setup.fit_params, indices=train)
+    fit_params = check_method_params(setup.X, setup.fit_params, indices=train)
     X_train = safe_indexing(X, train)
     y_train = safe_indexing(setup.y, train)
-    model = fit_clone(setup, candidate, X_train, y_train, params)
+    model = fit_clone(setup, candidate, X_train, y_train, fit_params)
     return model, safe_indexing(X, test), safe_indexing(setup.y, test)
 
 
@@ -287,7 +293,8 @@ def cross_validate_candidate(setup, candidate):
     """Return out-of-fold scores of a candidate in [0, 1], and the effect of clipping on them.
 
     There is one score per training record, or one per fold if the metric is not a mean over
-    records. The effect of clipping is None if the metric does not clip.
+    records. Records in no test fold have NaN. The effect of clipping is a Clipping, or None if the
+    metric does not clip. Errors of a fit are raised.
     """
     metric = setup.metric
     X = select_columns(setup.X, candidate.columns)
@@ -380,10 +387,10 @@ class PrefixMemory:
     def cached_predictor(self, model, X, X_name, *, metric=None):
         """Return a predictor that takes the transformed records of ``X`` from this cache.
 
-        ``model``: the pipeline that was fitted last with this cache; other models are returned
-        unchanged. ``X_name``: name of ``X``, unique for the records of the fit. ``metric``: the
-        metric that will score the model, or None. A user's own score function gets the model
-        itself.
+        ``model``: the pipeline that was fitted last with this cache. Other models are returned
+        unchanged, and so is a pipeline with a step that cannot be shared. ``X_name``: name of
+        ``X``, unique for the records of the fit. ``metric``: the metric that will score the model,
+        or None. A user's own score function gets the model itself.
         """
         is_custom_score = metric is not None and not metric.uses_predictions_only
         if is_custom_score or not self._step_digests or type(model) is not Pipeline:
@@ -395,7 +402,7 @@ class PrefixMemory:
         """Return transformed records and fitted step from the cache, or compute and cache them.
 
         ``compute``: function without arguments that returns both. Records that are larger than the
-        cache are not cached.
+        cache, or whose size is unknown, are not cached.
         """
         if cache_key in self._cache:
             self._cache.move_to_end(cache_key)
@@ -456,7 +463,10 @@ class SharedPipeline:
 
 
 def _step_digest(transformer):
-    """Return the digest of an unfitted step, or None if two fits of it may differ."""
+    """Return the digest of an unfitted step.
+
+    None if two fits of it may differ, or if it cannot be pickled.
+    """
     try:
         params = transformer.get_params(deep=True)
         seeds = [value for key, value in params.items() if key.split("__")[-1] == "random_state"]
@@ -570,7 +580,7 @@ class ModelStore:
     def put(self, row, model, *, cv_score, repeatable):
         """Add the model of a row; ``repeatable``: whether a new fit would be identical.
 
-        The better one of this model and the leader stays in memory, and the other one is stored.
+        ``cv_score``: in the same units for all models. The better one of this model and the leader stays in memory, and the other one is stored.
         """
         entries = [(cv_score, row, repeatable, model), self._leader]
         worse_entry, self._leader = sorted(entries, key=operator.itemgetter(0))
@@ -604,9 +614,9 @@ class CandidateQuery:
 
     columns: tuple | None  # positions of the candidate's columns; None: all
     cv_score: float  # cross-validated score
-    answer: Any = field(default_factory=MissingAnswer)  # AnswerRecord of the holdout
-    variance: float = math.nan  # of the scores of training records
-    kurtosis: float = math.nan  # of the scores of training records
+    answer: Any = field(default_factory=MissingAnswer)  # AnswerRecord of the holdout, if any
+    variance: float = math.nan  # of the scores of training records; NaN: unknown
+    kurtosis: float = math.nan  # of the scores of training records; NaN: unknown
     #: Training score in score units that selects confirmed candidates; NaN: ``cv_score`` does.
     selection_score: float = math.nan
     key: str | None = None  # query key
@@ -631,7 +641,10 @@ class CandidateQuery:
         return min(self.cv_score, verified_score)
 
     def in_units(self, metric):
-        """Return the verified score and both ends of its interval, in score units."""
+        """Return a list: the verified score and both ends of its interval, in score units.
+
+        All are NaN without an answer.
+        """
         ends = metric.ends_from_unit(self.answer.lower, self.answer.upper)
         return [float(metric.from_unit(self.answer.value)), *map(float, ends)]
 
@@ -640,6 +653,7 @@ def rescale_to_metric(metric, record):
     """Return a recorded answer with scores in [0, 1] relative to the range of a metric.
 
     The range of a metric without a proven bound may have changed since the answer was recorded.
+    Answers about other metrics, and answers without a recorded range, are returned unchanged.
     """
     if not isinstance(metric, ApproximateMetric) or record.scale is None:
         return record
@@ -654,7 +668,8 @@ def rescale_to_metric(metric, record):
 def _selection_ranks(ranking_queries, cv_scores):
     """Return public ranks by which one of the queries is selected, from 1, the best one first.
 
-    None if the cross-validated scores rank the queries in the same order. ``ranking_queries``:
+    The array has a rank for each of ``cv_scores``. The result is None if the cross-validated scores
+    rank the queries in the same order, or if a query has no selection score. ``ranking_queries``:
     queries of the metric that ranks. ``cv_scores``: cross-validated scores of these, and of
     secondary queries after them.
     """
@@ -744,7 +759,11 @@ class Verifier:
     # -- fits of a search, taken as they finish ------------------------------------------------
 
     def final_fit_tasks(self, tasks):
-        """Return the tasks, for fits on the training set, whose queries are not all answered."""
+        """Return the tasks whose candidate still has to be fitted on the whole training set.
+
+        Tasks are left out if all their queries have recorded answers, or if the result of the fit
+        is pending. ``needs_model_key`` is set, and ``context`` is None.
+        """
         names = tuple(self._metrics)
         keys = [[self.key(task.candidate, name) for name in names] for task in tasks]
         recorded = self._look_up([key for task_keys in keys for key in task_keys])
@@ -780,8 +799,9 @@ class Verifier:
     def fit(self, rows, candidates, cv_scores):
         """Fit the candidates of these rows on the training set, if not fitted or recorded yet.
 
-        If the fits are interrupted, candidates with all fits finished are queried first, unless the
-        public range of a metric depends on the scores of all candidates.
+        ``cv_scores``: in [0, 1]. If the fits are interrupted, candidates with all fits finished are
+        queried before the error is raised again, unless the public range of a metric depends on the
+        scores of all candidates.
         """
         tasks = [FitTask(row, candidate) for row, candidate in zip(rows, candidates, strict=True)]
         cv_scores_by_row = dict(zip(rows, cv_scores, strict=True))
@@ -806,7 +826,9 @@ class Verifier:
     def verify_finished(self, tasks, cv_scores_by_row):
         """Verify the candidates that were fitted and cross-validated before an interruption.
 
-        ``cv_scores_by_row``: in [0, 1], NaN for candidates with unfinished folds.
+        Nothing is verified if the public range of a metric depends on all candidates. Errors of the
+        queries are suppressed. ``cv_scores_by_row``: in [0, 1], NaN for candidates with unfinished
+        folds.
         """
         if any(map(self._needs_all_candidates, self._metrics.values())):
             return
@@ -855,9 +877,9 @@ class Verifier:
         variances, kurtosis : sequence of float or None
             Variance and kurtosis of the scores of training records, for each candidate.
         references : callable or None
-            Needed for metrics without a proven bound: takes the index of a candidate and the name
-            of a secondary metric (None for the metric that ranks), and returns the
-            TrainingReference from out-of-fold predictions.
+            Needed for metrics without a proven bound: takes the index of a candidate in
+            ``candidates`` and the name of a secondary metric (None for the metric that ranks), and
+            returns the TrainingReference from out-of-fold predictions.
         n_train : float or None
             Number of training records behind a cross-validated score. None: all of them.
         selection_scores : sequence of float or None
@@ -952,6 +974,7 @@ class Verifier:
             best_cv_score = cv_scores[np.argmin(ranks[: len(ranking_queries)])]
         # Intervals of candidates far behind the best one may be wide.
         distances = np.maximum(best_cv_score - cv_scores, 0.0)
+        # Smallest threshold of each query, in [0, 1]; 0 for secondary metrics.
         thresholds = np.where(is_secondary, 0.0, RELAXED_FRACTION * distances)
         try:
             answers = self.holdout.answer_evaluations(
@@ -978,8 +1001,8 @@ class Verifier:
         """Return the query about a fitted candidate on one metric.
 
         ``name``: of a secondary metric, None for the metric that ranks. ``fit_result``: of the
-        candidate, for all metrics. ``find_reference``: function without arguments that returns the
-        TrainingReference of a metric without a proven bound, or None.
+        candidate, for all metrics. ``find_reference``: None, or a function without arguments that
+        returns the TrainingReference, which a metric without a proven bound needs.
         """
         metric_result = fit_result
         if name is not None:
@@ -1034,7 +1057,10 @@ class Verifier:
         return queries
 
     def _set_recorded_answers(self, ranking_queries):
-        """Set the answers of queries, and of their secondary queries, that the ledger records."""
+        """Set the answers of queries, and of their secondary queries, that the ledger records.
+
+        A query without a cross-validated score gets the recorded one, too.
+        """
         queries = []
         for query in ranking_queries:
             queries += [query, *query.secondary.values()]

@@ -174,7 +174,7 @@ class FinishedFits:
                 )
 
     def find(self, row, fold_index, fit_key):
-        """Return the :class:`FoldScores` of a finished fit, or None."""
+        """Return the :class:`FoldScores` of a finished fit, or None; keep them for the row, too."""
         fold_scores = self._fold_scores_by_key.get(fit_key)
         if fold_scores is not None and fold_index not in self._fold_scores_by_row[row]:
             self._keep(row, fold_index, fold_scores)
@@ -183,6 +183,7 @@ class FinishedFits:
     def add(self, row, fold_index, fit_key, fold_scores, unit_scores=None, node_weights=None):
         """Keep a finished fit in memory, and store it in the file.
 
+        Weighted sum and power sums of ``fold_scores`` are set from its scores, if it has any.
         ``unit_scores``: mean scores in [0, 1] of the independent units of the fold, such as dates;
         None if these are the test records. ``node_weights``: of the test records in the score that
         predicts the holdout, or None.
@@ -254,7 +255,8 @@ class FinishedFits:
     def _variance_and_kurtosis(self, row):
         """Return variance and kurtosis of the scores of independent units in all folds of a row.
 
-        The kurtosis is the fourth central moment divided by the squared variance.
+        Scores are in [0, 1]. The kurtosis is the fourth central moment divided by the squared
+        variance. Both are NaN without scores. The kurtosis is NaN if the scores hardly vary.
         """
         power_sums = [fold.power_sums for fold in self._fold_scores_by_row[row].values()]
         n_units, *sums = np.sum([(0, 0.0, 0.0, 0.0, 0.0), *power_sums], axis=0)
@@ -280,14 +282,17 @@ class FinishedFits:
         return float(np.clip(math.fsum(fold.weighted_sum for fold in folds), 0.0, 1.0))
 
     def unclipped_score(self, row, n_folds):
-        """Return the mean over folds of a row's scores without clipping; NaN if it is unknown."""
+        """Return the mean over folds of a row's scores without clipping, in score units.
+
+        NaN if it is unknown.
+        """
         folds = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
         if any(fold is None or fold.clipping is None for fold in folds):
             return math.nan
         return math.fsum(fold.clipping.plain / fold.clipping.n for fold in folds) / n_folds
 
     def clipping(self, row):
-        """Return the effect of clipping on the folds of a row, None if it is unknown."""
+        """Return the Clipping summed over those folds of a row that have one, None without any."""
         folds = self._fold_scores_by_row[row].values()
         clippings = [fold.clipping for fold in folds if fold.clipping is not None]
         return functools.reduce(operator.add, clippings) if clippings else None
@@ -300,8 +305,9 @@ class FinishedFits:
         return Predictions.concatenate([fold.predictions[metric_name] for fold in folds])
 
     def scores(self, row, tests, n):
-        """Return the scores of all records in a row, and the index of the fold that tested each.
+        """Return the scores in [0, 1] of a row on all training records, and the fold of each.
 
+        The fold is the index of the one that tested the record.
         ``tests``: test positions of each fold; ``n``: number of training records. If several folds
         tested a record, the last one counts. Records in no test fold have NaN and -1. The result is
         None if scores are missing.
@@ -382,9 +388,10 @@ def check_dependence(holdout_split, setup, params, *, groups=None, scores_and_fo
     """
 
     def score(metric, folds):
-        """Return an out-of-fold score of each record (or fold, see the metric), NaN after errors.
+        """Return an out-of-fold score in [0, 1] of each record, or of each fold.
 
-        ``folds``: pairs of training and test positions.
+        Scores are of folds if the metric is not a mean over records. After an error there is NaN
+        for each record. ``folds``: pairs of training and test positions.
         """
         try:
             setup_of_metric = replace(setup, metric=metric, folds=folds)
@@ -434,7 +441,7 @@ class CrossValidation:
     scores : ndarray of shape (n_candidates,)
         Cross-validated score of the metric that ranks, in score units.
     dependence_report, dependence_scores : object
-        Result of :meth:`check`.
+        Set by :meth:`check`: the report of the test, and the scores that it used, or None.
     """
 
     def __init__(
@@ -522,7 +529,7 @@ class CrossValidation:
         """Run all fits of these candidates; return scikit-learn's results, ordered by row and fold.
 
         If the fits are interrupted, candidates with all fits are verified before the error is
-        raised.
+        raised again. Without a fit, ValueError is raised.
         """
         verifier = self.verifier
         n_folds = len(splits)
@@ -582,9 +589,9 @@ class CrossValidation:
         unit_scores = fold_scores.scores
         dates = self.holdout_split.time_ordered_dates()
         if unit_scores is not None and dates is not None:  # the units are dates
-            _, codes = np.unique(dates[job.options["test"]], return_inverse=True)
-            sums_by_date = np.bincount(codes, weights=unit_scores.astype(float))
-            unit_scores = sums_by_date / np.bincount(codes)
+            _, date_codes = np.unique(dates[job.options["test"]], return_inverse=True)
+            sums_by_date = np.bincount(date_codes, weights=unit_scores.astype(float))
+            unit_scores = sums_by_date / np.bincount(date_codes)
         node_weights = None
         if self._node_weights is not None:
             node_weights = self._node_weights[job.fold_index]
@@ -605,7 +612,11 @@ class CrossValidation:
         return self.metric.from_unit(unit_score) if math.isfinite(unit_score) else mean_score
 
     def _match_nodes(self, splits):
-        """Set the weights of test nodes, and the effective number of nodes of a weighted score."""
+        """Set the weights of test nodes, and the effective number of nodes of a weighted score.
+
+        Without a graph, or with too few matched nodes, there are no weights, and the number is that
+        of all training records.
+        """
         matching = self.holdout_split.node_matching
         self.n_train = num_samples(self.holdout_split.X)
         self._node_weights = None
@@ -739,8 +750,9 @@ class CrossValidation:
             self.secondary[name] = clip_errors_in_time(holdout, metric, self._out_of_fold_errors)
 
     def _out_of_fold_errors(self):
-        """Return out-of-fold errors of the candidate with the best cross-validated score, or None.
+        """Return out-of-fold errors of the candidate with the best cross-validated score.
 
+        They are in units of the target; None if no candidate has a cross-validated score.
         The candidate is fitted again if its errors do not follow from scores of records, or if
         these are unknown, as after a restart.
         """
@@ -763,12 +775,16 @@ class CrossValidation:
         )
 
     def variance(self, row):
-        """Return the variance of the test scores of a row in [0, 1]; NaN if it is unknown."""
+        """Return the variance of the test scores of a row in [0, 1]; NaN if it is unknown.
+
+        It is relative to the range of the verified metric, after :meth:`use_public_ranges`.
+        """
         return float(np.minimum(0.25, self._range_ratio**2 * self.finished_fits.variance(row)))
 
     def reference(self, row, name=None):
         """Return the TrainingReference of a row from its out-of-fold predictions.
 
+        It is the default one if these are unknown or the metric uses more than predictions.
         ``name``: of a secondary metric; None for the metric that ranks.
         """
         if (row, name) not in self._references:
@@ -810,7 +826,8 @@ class CrossValidation:
 
         They are those of scikit-learn: means over folds, without a clip that the user did not
         declare, also if the holdout score is that of pooled or clipped predictions. Means over
-        nodes have the weights of the nodes.
+        nodes have the weights of the nodes. If scores without this clip are unknown for a
+        candidate, all scores are those with the clip.
         """
         if isinstance(self.metric, ApproximateMetric):
             return np.asarray(self.results[f"mean_test_{self.metric_name}"], dtype=float)
@@ -824,8 +841,8 @@ class CrossValidation:
             unclipped_scores[row] = self.finished_fits.unclipped_score(row, n_folds)
             clipping = self.finished_fits.clipping(row)
             n_clipped += 0 if clipping is None else clipping.n_clipped
-        is_known = np.isfinite(unclipped_scores) | ~np.isfinite(self.scores)
-        has_unclipped_scores = n_clipped and is_known[self.first_row :].all()
+        is_missing = np.isfinite(self.scores) & ~np.isfinite(unclipped_scores)
+        has_unclipped_scores = n_clipped and not is_missing[self.first_row :].any()
         return unclipped_scores if has_unclipped_scores else self.scores
 
     def _ranking_score(self, sklearn_result):
@@ -841,7 +858,11 @@ class CrossValidation:
         return scores[self.metric_name]
 
     def check(self):
-        """Test the scores of the best candidate for undeclared dependence of records."""
+        """Test the scores of the best candidate for undeclared dependence of records.
+
+        Sets ``dependence_report`` and ``dependence_scores``. If no candidate has a score, both stay
+        None, and only the data are checked.
+        """
         scores = self.scores[self.first_row :]  # earlier rounds of halving had smaller folds
         if np.isnan(scores).all():
             warn_undeclared_dependence(self.holdout_split)

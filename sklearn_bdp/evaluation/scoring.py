@@ -102,7 +102,11 @@ class MetricScorer:
         self.ranks = ranks
 
     def __call__(self, estimator, X, y=None):
-        """Return the score of ``estimator`` on ``(X, y)``, without weights of records."""
+        """Return the score of ``estimator`` on ``(X, y)``, without weights of records.
+
+        If a score function violates its contract inside a search, the error is recorded, and the
+        score is NaN.
+        """
         scorer_record = self.scorer_records.get(id(estimator))
         if scorer_record is not None and scorer_record.memory is not None:
             estimator = scorer_record.memory.cached_predictor(
@@ -126,6 +130,7 @@ class MetricScorer:
     def _approximate_score(self, scorer_record, estimator, X, y):
         """Return the score of a metric without a proven bound; record predictions of test records.
 
+        If the user's scorer returns a dict, an error is recorded, and the score is NaN.
         ``scorer_record``: of the running fit, or None.
         """
         if not self.metric.uses_predictions_only:
@@ -176,7 +181,11 @@ class DictScorer:
         self.metric_scorer = metric_scorer
 
     def __call__(self, estimator, X, y=None):
-        """Return a dict of scores."""
+        """Return the dict of scores of the user's scorer, with that of the verified metric replaced.
+
+        A dict without the verified metric is returned unchanged. If the scorer returns another
+        object, the dict is empty.
+        """
         scores = self.scorer(estimator, X, y)
         if not isinstance(scores, dict):
             return {}  # the search raises later; scikit-learn would replace an error here by NaN
@@ -305,7 +314,7 @@ def _check_metric_names(scoring, refit, refit_is_name):
 
 
 def _refit_example(names):
-    """Return the metrics that ``refit`` may name, as code."""
+    """Return a text with the values of ``refit`` that name a metric, "" without names."""
     return ": " + " or ".join(f"refit={name!r}" for name in names) if names else ""
 
 
@@ -337,6 +346,11 @@ def bounded_metric(meta_estimator, scoring, holdout_split):
         The metric.
     holdout_split : HoldoutSplit
         Training set and holdout.
+
+    Returns
+    -------
+    Metric
+        A BoundedMetric, or an ApproximateMetric if the metric has no proven bound.
 
     Raises
     ------
@@ -512,7 +526,8 @@ def _verdict(score, cv_score, metric):
 def _baseline(metric, training_targets):
     """Return the score of a constant prediction, None if it is unknown for the metric.
 
-    For accuracy it is the proportion of the largest class in the training set.
+    For accuracy it is the proportion of the largest class in the training set, for balanced
+    accuracy 1 / n_classes, and for ROC AUC 1/2.
     """
     if metric.name == "roc_auc":
         return 0.5
@@ -525,7 +540,10 @@ def _baseline(metric, training_targets):
 
 
 def _notes_on_approximation(metric, query, holdout):
-    """Yield notes on the interval of a metric without a proven bound."""
+    """Yield notes on the interval of a metric without a proven bound; none for other metrics.
+
+    ``query``: :class:`CandidateQuery` of the selected model.
+    """
     if not isinstance(metric, ApproximateMetric) or query.reference is None:
         return
     reference = query.reference
@@ -562,9 +580,9 @@ def _notes_on_approximation(metric, query, holdout):
 def with_forecast(certificate, holdout, ledger_state, metric, *, n_train, training_variance):
     """Return a certificate with forecasts for its metric and the selected score.
 
-    Half-widths are in units of [0, 1] here. ``n_train``: number of training records behind a
-    cross-validated score; ``training_variance``: of the scores of training records in [0, 1], NaN
-    if it is unknown.
+    The certificate is returned unchanged if no query can follow. Half-widths are in units of [0, 1]
+    here. ``n_train``: number of training records behind a cross-validated score;
+    ``training_variance``: of the scores of training records in [0, 1], NaN if it is unknown.
     """
     forecast = certificate.forecast
     selected = certificate.selected
@@ -621,7 +639,8 @@ def with_forecast(certificate, holdout, ledger_state, metric, *, n_train, traini
 def clipping_of_columns(setup, columns):
     """Return the effect of clipping on the out-of-fold scores of a model of some columns, or None.
 
-    No model is fitted if there are no columns or the metric does not clip.
+    No model is fitted if there are no columns or the metric does not clip. The result is None then,
+    and also if a fit fails.
     """
     if setup.metric.caveat and columns:
         # Warnings and errors of these fits were reported when the columns were scored.
@@ -723,6 +742,11 @@ class HoldoutEstimatorMixin:
         -------
         object
             The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a field is passed and ``holdout`` is None or an existing holdout.
         """
         prefix = "holdout__"
         field_params = {name: params.pop(name) for name in list(params) if name.startswith(prefix)}
@@ -751,6 +775,11 @@ class HoldoutEstimatorMixin:
         -------
         object
             A copy with a ``holdout_`` that shows past answers but accepts no query.
+
+        Raises
+        ------
+        ValueError
+            If the object is not fitted, or was fitted without a holdout.
         """
         if not isinstance(getattr(self, "holdout_", None), ReusableHoldout):
             raise ValueError(
@@ -842,7 +871,7 @@ class FinalReportMixin(HoldoutEstimatorMixin):
             If the holdout gave another final report.
         ValueError
             If there is no holdout, no model was kept, or there is none of fixed features beside the
-            selected one.
+            selected one. Also if ``refit_every`` is passed and ``fit`` was passed other parameters.
         """
         models, cv_scores, metric, variance = self._models_for_report(compare)
         if refit_every is not None and self._has_fit_params:
@@ -886,8 +915,9 @@ class FinalReportMixin(HoldoutEstimatorMixin):
 def _report_scorings(scoring, metric):
     """Return the value of ``scoring`` for a report, and whether it starts with the search's metric.
 
-    In a list, or in a dict if ``scoring`` is one, None and the name of the search's ``metric`` are
-    replaced by this metric.
+    The value is a list, or a dict if ``scoring`` is one, in which None and the name of the search's
+    ``metric`` are replaced by this metric. It never counts as starting with a metric without a
+    proven bound.
     """
     is_approximate = isinstance(metric, ApproximateMetric)
     search_scoring = metric.scoring if is_approximate else metric

@@ -270,7 +270,11 @@ class ReusableHoldout:
         return holdout
 
     def _open(self, config, X, y, correlation, gap, random_state, notes, context=None):
-        """Set the attributes: check the records, calibrate the noise and open the ledger."""
+        """Set the attributes: check the records, calibrate the noise and open the ledger.
+
+        ``config``: HoldoutConfig; ``context``: HoldoutContext, or None for an empty one. The others
+        are arguments of the class.
+        """
         self.config = config
         self.ledger = check_ledger(config.ledger)
         self.confidence_level: float = config.confidence_level
@@ -369,8 +373,8 @@ class ReusableHoldout:
         per_record_scores : array-like of shape (n_queries, n)
             Score of each query on each holdout record, in [0, 1].
         n_train : float or array-like of shape (n_queries,), default=None
-            Number of training records behind each cross-validated score; by default that of the
-            holdout.
+            Number of training records behind each cross-validated score; by default the number of
+            holdout records.
         keys : list of (str or None), default=None
             Identifiers of queries. A repeated query with the same key gets the recorded answer,
             which is free.
@@ -399,6 +403,8 @@ class ReusableHoldout:
             If another process queries a holdout without a ledger.
         LedgerError
             One of its subclasses, if the ledger cannot be used; nothing is released.
+        HoldoutClosedError
+            If a final report closed the holdout, for queries without a recorded answer.
         """
         batch = make_query_batch(
             self.n,
@@ -501,8 +507,9 @@ class ReusableHoldout:
         estimator : estimator
             Fitted without the holdout.
         cv_score : float, default=None
-            Cross-validated score of the estimator, in the units of ``scoring``. ``None``: the score
-            of out-of-fold predictions of ``training``.
+            Cross-validated score of the estimator, in the units of ``scoring``. A metric with a
+            proven bound needs it. ``None``: for other metrics, the score of out-of-fold predictions
+            of ``training``.
         scoring : str, BoundedMetric, scorer or None, default=None
             A metric. ``None``: the estimator's own score. A regression error has a proven interval
             if its bounds are declared, ``get_metric("neg_mean_absolute_error", bounds=(low,
@@ -513,8 +520,8 @@ class ReusableHoldout:
             of their predictions determines the interval. ``None``: those of the latest search on
             this holdout, if there was one in this process.
         n_train : float, default=None
-            Number of training records behind ``cv_score``; by default those of ``training``, or
-            that of the holdout.
+            Number of training records behind ``cv_score``; by default that of ``training`` if this
+            is passed, otherwise the number of holdout records.
         training_variance : float, default=None
             Variance of the cross-validated scores of training records, in squared units of [0, 1];
             see :meth:`answer`.
@@ -530,6 +537,8 @@ class ReusableHoldout:
         ------
         UnboundedMetricError
             If no guarantee covers the metric; no information is spent.
+        TypeError
+            If ``cv_score`` is None and the metric has a proven bound; no information is spent.
         SharedRecordsError
             If the model contains holdout records among those it was fitted on
             (:meth:`check_model`), or if ``training`` contains holdout records.
@@ -575,7 +584,11 @@ class ReusableHoldout:
         return answers[0].in_units()
 
     def _training_data(self, training):
-        """Return the CVData that a user passed, or that of the latest search; None without any."""
+        """Return the CVData that a user passed, or that of the latest search; None without any.
+
+        ``training``: tuple ``(X, y)`` or ``(X, y, groups)``, or None. Raises ValueError for another
+        object, or for arrays of different lengths.
+        """
         if training is None:
             return self._context.cv_data
         lengths = [num_samples(array) for array in training] if isinstance(training, tuple) else []
@@ -589,11 +602,13 @@ class ReusableHoldout:
     def _make_metric(self, scoring, estimator, *, training_targets, declared_targets=None):
         """Return the metric for ``scoring``, without a proven bound if necessary and possible.
 
+        Raises ValueError or its subclass UnboundedMetricError if there is no such metric.
         ``declared_targets``: public targets whose range bounds errors, or None;
         ``training_targets``: of training records, which a metric without a proven bound needs, or
         None.
         """
-        proof_needed_for = self.config.proof_needed_for(self.dependence, self.n)
+        # Setting that requires a proven bound, as text; empty if none does.
+        proof_reason = self.config.proof_needed_for(self.dependence, self.n)
         scheme = self.dependence.sampling_scheme(self.n)
         has_class_bounds = scheme.exchangeable
         try:
@@ -604,7 +619,7 @@ class ReusableHoldout:
                 scoring,
                 estimator=estimator,
                 y=training_targets,
-                proof_needed_for=proof_needed_for,
+                proof_needed_for=proof_reason,
                 has_class_bounds=False,
                 has_dates=scheme.calendar is not None,
             )
@@ -614,11 +629,11 @@ class ReusableHoldout:
                     scoring,
                     estimator=estimator,
                     y=training_targets,
-                    proof_needed_for=proof_needed_for,
+                    proof_needed_for=proof_reason,
                     has_class_bounds=has_class_bounds,
                     has_dates=scheme.calendar is not None,
                 )
-            if not isinstance(error, UnboundedMetricError) or proof_needed_for:
+            if not isinstance(error, UnboundedMetricError) or proof_reason:
                 raise
             raise UnboundedMetricError(
                 f"{error} An approximate interval needs out-of-fold predictions of training "
@@ -627,9 +642,10 @@ class ReusableHoldout:
             ) from None
 
     def _reference_arguments(self, groups):
-        """Return arguments of functions that make a TrainingReference: facts about the holdout.
+        """Return keyword arguments, by name, of functions that make a TrainingReference.
 
-        ``groups``: of the training records, or None.
+        They are facts about the holdout, and the reason why there is no interval, "" if there is
+        one. ``groups``: of the training records, or None.
         """
         scheme = self.dependence.sampling_scheme(self.n)
         reason_for_no_interval = ""
@@ -647,7 +663,8 @@ class ReusableHoldout:
     def _cross_validated_reference(self, metric, estimator, cv_data):
         """Return the metric with its public range, and its TrainingReference by cross-validation.
 
-        ``cv_data``: CVData of the training records.
+        ``cv_data``: CVData of the training records. Raises ValueError if the model cannot be
+        cross-validated on them.
         """
         rows = slice(None) if cv_data.rows is None else cv_data.rows
         X = safe_indexing(cv_data.X, rows)
@@ -677,7 +694,8 @@ class ReusableHoldout:
     def _unit_cv_score(metric, cv_score, out_of_fold_score):
         """Return a cross-validated score in [0, 1] for a metric without a proven bound.
 
-        It is ``cv_score``, or ``out_of_fold_score`` if that is None, both in score units.
+        It is ``cv_score``, or ``out_of_fold_score`` if that is None, both in score units. Raises
+        ValueError if the score is invalid or undefined.
         """
         if cv_score is not None:
             return check_cv_score(metric, cv_score)
@@ -713,9 +731,9 @@ class ReusableHoldout:
             A metric that needs predictions only; ``None``: accuracy. Public targets
             (:meth:`from_targets`) determine the classes, and bound regression errors.
         cv_score : float, default=None
-            Expected score, in the units of ``scoring``. ``None``: the score of
-            ``training_predictions``, the last score that was released to this submitter for the
-            metric, or the middle of its range.
+            Expected score, in the units of ``scoring``. ``None``: the last score that was released
+            to this submitter for the metric, or the middle of its range without one. For a metric
+            without a proven bound, it is the score of ``training_predictions`` instead.
         training_predictions : tuple (y, y_pred) or (y, y_pred, groups), default=None
             Targets of training records and out-of-fold predictions of them, in the form of the
             first argument. A metric without a proven bound needs them: their variation determines
@@ -734,6 +752,9 @@ class ReusableHoldout:
         TypeError, ValueError
             If predictions are invalid. No information is spent, and the message shows no
             prediction.
+        UnboundedMetricError
+            If no guarantee covers the metric, or if it needs ``training_predictions``. No
+            information is spent.
         Exception
             Errors of :meth:`answer`.
         """
@@ -784,9 +805,11 @@ class ReusableHoldout:
     def _metric_and_expected_score(self, metric, checked_predictions, cv_score, submitter):
         """Return the metric, its TrainingReference or None, and the expected score in [0, 1].
 
-        A metric without a proven bound has its public range then. ``checked_predictions``: targets,
-        predictions and groups of training records, or None. The expected score is ``cv_score``, or
-        that of these predictions, or the last score of the submitter; None without any.
+        ``checked_predictions``: targets, predictions and groups of training records, or None.
+        A metric without a proven bound needs them: it is returned with its public range, and
+        without ``cv_score`` the score of these predictions is expected. For other metrics the
+        TrainingReference is None, and without ``cv_score`` the last score of the submitter is
+        expected, None if there is none.
         """
         if isinstance(metric, ApproximateMetric):
             if checked_predictions is None:
@@ -803,9 +826,11 @@ class ReusableHoldout:
             return metric, None, ledger_state.last_value(submitter, metric_key(metric))
 
     def _check_training_predictions(self, training_predictions, public_targets):
-        """Return training targets, checked predictions of them, and groups or None; or None.
+        """Return training targets, checked predictions of them, and groups or None.
 
-        The predictions are an object that predicts as a model does.
+        The predictions are an object that predicts as a model does. The result is None if
+        ``training_predictions`` is None. ``public_targets``: determine the classes; None: the
+        training targets do.
         """
         if training_predictions is None:
             return None
@@ -877,8 +902,8 @@ class ReusableHoldout:
         score : float, default=0.5
             Approximate expected score, in [0, 1]. Intervals are narrower near 0 and 1.
         n_train : float, default=None
-            Number of training records behind each cross-validated score; by default that of the
-            holdout.
+            Number of training records behind each cross-validated score; by default the number of
+            holdout records.
         scoring : str or BoundedMetric, default=None
             The metric, accuracy by default. Scores by class (ROC AUC) have wider intervals.
         prevalence : float, default=None
@@ -1017,7 +1042,10 @@ class ReusableHoldout:
 
     @property
     def report_(self) -> FinalReport:
-        """Final report that closed the holdout, from the ledger."""
+        """Final report that closed the holdout, from the ledger.
+
+        Raises AttributeError if the holdout is open, or if the report of a filter closed it.
+        """
         with self.account.read_transaction() as ledger_state:
             is_closed = ledger_state.totals.closed
             record = ledger_state.latest_record
@@ -1046,8 +1074,8 @@ class ReusableHoldout:
         Raises
         ------
         SharedRecordsError
-            If more records are equal than chance explains and the holdout was not made with
-            ``allow_shared_rows=True``. If it was, the certificate reports it.
+            If more records are equal than chance explains. With ``allow_shared_rows=True`` no
+            records are compared, and the certificate reports this setting.
 
         Notes
         -----
@@ -1093,7 +1121,7 @@ class ReusableHoldout:
         Returns
         -------
         dict
-            :class:`AnswerRecord` of each key that has one.
+            :class:`AnswerRecord` by key, with scores in [0, 1]. Keys without an answer are missing.
         """
         queries = [(key, None, None) for key in check_keys(keys) if key is not None]
         with self.account.read_transaction() as ledger_state:
@@ -1109,6 +1137,11 @@ class ReusableHoldout:
         content : object
             A JSON-serializable object. It must not contain anything that was computed from holdout
             scores, except released values.
+
+        Raises
+        ------
+        TypeError
+            If the name is not a text, or the content cannot be written as JSON.
         """
         with self.account.write_transaction() as ledger_state:
             try:
@@ -1127,7 +1160,7 @@ class ReusableHoldout:
         Returns
         -------
         list
-            Their contents, oldest first.
+            Their contents, oldest first; empty without such a note.
         """
         with self.account.read_transaction() as ledger_state:
             return ledger_state.notes(name)
@@ -1196,7 +1229,10 @@ class ReusableHoldout:
         return Card(type(self).__name__, sections=[("", self._texts_by_label().items())]).html()
 
     def _texts_by_label(self):
-        """Return texts by label: records, guarantee and information spent, but no score."""
+        """Return texts by label: records, guarantee and information spent, but no score.
+
+        If the ledger cannot be read, the name of the error replaces the counts of answers.
+        """
         settings = self.account.settings
         texts = {
             "records": f"{self.n:,} (in pickles, too)",
