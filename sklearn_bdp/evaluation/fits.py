@@ -752,7 +752,8 @@ class CrossValidation:
     def _out_of_fold_errors(self):
         """Return out-of-fold errors of the candidate with the best cross-validated score.
 
-        They are in units of the target; None if no candidate has a cross-validated score.
+        They are in units of the target. None if no candidate has a cross-validated score, for
+        several outputs, and if the candidate cannot be fitted again.
         The candidate is fitted again if its errors do not follow from scores of records, or if
         these are unknown, as after a restart.
         """

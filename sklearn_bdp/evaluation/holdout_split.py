@@ -369,7 +369,11 @@ def split_for(meta_estimator, config, estimator, fit_data):
 
 
 def _select_training_records(values, holdout_split):
-    """Return the values of the training records, from values of all records or None."""
+    """Return the values of the training records, from values of all records or None.
+
+    They are returned unchanged if the data were not split, because all records are in the training
+    set then.
+    """
     if values is None or holdout_split.train is None:
         return values
     return np.asarray(values)[holdout_split.train]
@@ -470,9 +474,9 @@ def _model_of_training_set(model, train):
 
 
 def _past_records(scheme, X, y, rows, holdout_rows):
-    """Return the records with dates before the holdout, in time order; None without dates.
+    """Return the PastRecords with dates before the holdout, in time order.
 
-    ``rows``: positions of the records to choose from.
+    None without dates or without targets. ``rows``: positions of the records to choose from.
     """
     if scheme.calendar is None or y is None:
         return None
@@ -486,7 +490,11 @@ def _past_records(scheme, X, y, rows, holdout_rows):
 
 
 def _groups_of_both(fit_data, correlation, n, n_validation):
-    """Return the labels of both tables if the correlation needs them, otherwise those of ``X``."""
+    """Return the labels of both tables if the correlation needs them, otherwise those of ``X``.
+
+    The latter are None without groups. ``n``, ``n_validation``: numbers of records. Raises
+    ValueError if labels are missing that the correlation needs.
+    """
     groups, groups_val = groups_by_table(n, n_validation, fit_data.groups, fit_data.groups_val)
     correlations = correlation if isinstance(correlation, list | tuple) else [correlation]
     in_sequences = is_chain(correlation) and groups is not None
@@ -533,7 +541,11 @@ def _check_split(model, scheme, train, test, *, split_argument):
 
 
 def _depends_on_labels(splitter, X, y, groups):
-    """Return whether a split changes if the targets are permuted once, by a fixed permutation."""
+    """Return whether a split depends on the targets.
+
+    Stratified splitters of scikit-learn do. Other splits do if they change when the targets are
+    permuted once, by a fixed permutation. False without targets, and if a splitter fails.
+    """
     if isinstance(splitter, StratifiedShuffleSplit | StratifiedKFold | StratifiedGroupKFold):
         return True
     if y is None:

@@ -37,7 +37,7 @@ def inner_folds(cv, holdout_split, *, classifier):
 
 
 def _folds_of_model(cv, holdout_split):
-    """Return the folds that keep dependent training records together.
+    """Return folds that keep dependent training records together, as for ``check_cv``.
 
     ``cv``: None or a number of folds, which is returned if the records are independent or their
     dependence is unknown.
@@ -56,7 +56,8 @@ def _folds_of_model(cv, holdout_split):
 def _folds_of_training_set(cv, holdout_split):
     """Return folds with positions in the training set, from folds with positions in all data.
 
-    Folds are pairs of training and test positions.
+    Folds are pairs of training and test positions. ``cv``: iterable of such pairs. Raises ValueError
+    for another object.
     """
     folds = list(cv) if np.iterable(cv) else [cv]
     if not (folds and all(map(np.iterable, folds))):
@@ -94,6 +95,7 @@ def _positions_in_training_set(positions, holdout_split, fold_index):
     """Return positions in the training set of the training records at positions in all data.
 
     Positions of holdout records are dropped. ``positions``: integers, or a mask of all records.
+    ``fold_index``: for messages. Raises ValueError for other values, and if no record is left.
     """
     positions = np.asarray(positions)
     if not positions.size or positions.dtype.kind not in "biu":
@@ -103,6 +105,7 @@ def _positions_in_training_set(positions, holdout_split, fold_index):
         )
     positions = np.flatnonzero(positions) if positions.dtype == bool else positions
     train = holdout_split.train
+    # Number of all records, or more if a position is too large.
     n = np.concatenate([train, holdout_split.holdout, positions]).max() + 1
     position_in_training_set = np.full(n, -1)  # of each record; -1 for holdout records
     position_in_training_set[train] = np.arange(train.size)

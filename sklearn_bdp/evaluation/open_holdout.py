@@ -42,7 +42,11 @@ def config_of(meta_estimator):
 
 
 def check_holdout_parameter(meta_estimator, X_val):
-    """Check the parameter ``holdout`` before any work; return as :func:`config_of`."""
+    """Check the parameter ``holdout`` before any work; return as :func:`config_of`.
+
+    ``X_val``: argument of ``fit``, or None. Raises ValueError if it is passed beside a
+    ReusableHoldout, or if cross-validation fits an estimator with a ledger.
+    """
     check_declared(meta_estimator.correlation)
     config = config_of(meta_estimator)
     if config is None and X_val is not None:

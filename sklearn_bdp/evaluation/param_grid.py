@@ -37,29 +37,35 @@ def check_candidate(estimator, candidate):
         clone(estimator).set_params(**clone(candidate, safe=False))
     except ValueError as error:
         names = estimator.get_params(deep=True)
-        replaced_steps = tuple(f"{name}__" for name in candidate)
-        unknown = [
-            name for name in candidate if name not in names and not name.startswith(replaced_steps)
+        # A candidate may replace a step and set parameters of the new step.
+        step_prefixes = tuple(f"{name}__" for name in candidate)
+        unknown_names = [
+            name for name in candidate if name not in names and not name.startswith(step_prefixes)
         ]
-        if not unknown:  # an error about a value, or about a step that the candidate replaces
+        if not unknown_names:  # an error about a value, or about a step that the candidate replaces
             raise
-        raise ValueError(_unknown_name_text(unknown[0], estimator, names)) from error
+        raise ValueError(_unknown_name_text(unknown_names[0], estimator, names)) from error
 
 
 def _unknown_name_text(name, estimator, names):
-    """Return the message about a name that is none of the estimator's parameters."""
+    """Return the message about a name that is none of the estimator's parameters.
+
+    ``names``: names of all parameters, including nested ones.
+    """
     last_part = name.rpartition("__")[2]
-    similar = [parameter for parameter in names if parameter.rpartition("__")[2] == last_part][:3]
-    similar = similar or difflib.get_close_matches(name, names, n=1, cutoff=0.7)
-    model = type(estimator).__name__
-    fix = f"Did you mean {' or '.join(map(repr, similar))}?"
-    if not similar:
+    similar_names = [
+        parameter for parameter in names if parameter.rpartition("__")[2] == last_part
+    ][:3]
+    similar_names = similar_names or difflib.get_close_matches(name, names, n=1, cutoff=0.7)
+    class_name = type(estimator).__name__
+    fix = f"Did you mean {' or '.join(map(repr, similar_names))}?"
+    if not similar_names:
         own_names = [parameter for parameter in names if "__" not in parameter]
-        fix = f"Parameters of {model}: {', '.join(own_names)}."
+        fix = f"Parameters of {class_name}: {', '.join(own_names)}."
         if hasattr(estimator, "steps"):
             step_names = [step_name for step_name, _ in estimator.steps]
             fix = f"Begin names with a step and two underscores. Steps: {', '.join(step_names)}."
     return (
-        f"param_grid has the name {name!r}, which is not a parameter of {model}. {fix} "
+        f"param_grid has the name {name!r}, which is not a parameter of {class_name}. {fix} "
         f"{_NOT_QUERIED}"
     )

@@ -272,7 +272,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
     @strip_traceback_frames  # the frames hold raw holdout scores
     def _verify(self, holdout, holdout_split, associations, candidates, cell_half_widths):
-        """Verify the candidates; set their verified associations and the support.
+        """Verify the candidates; set their associations and intervals, and the support.
 
         ``candidates``: positions of columns; ``cell_half_widths``: in units of [-1, 1].
         """
@@ -328,6 +328,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         self.verified_associations_[candidates] = signs * verified_values
         self.lower_[candidates] = ends.min(axis=0)
         self.upper_[candidates] = ends.max(axis=0)
+        # Lower end of each cell, but for rounding.
         min_values = training_values - (1.0 + 1e-9) * cell_half_widths
         self.support_[candidates] = verified_values >= min_values
 
@@ -513,8 +514,8 @@ class TrainingAssociations:
 
     target: Target
     values: np.ndarray  # means of products of attribute and target scores, in [-1, 1]
-    variances: np.ndarray  # of the products
-    standard_errors: np.ndarray  # of the means
+    variances: np.ndarray  # of the products on the training set
+    standard_errors: np.ndarray  # of ``values``
     #: Column of the target scores that an attribute is compared with. For more than two classes it
     #: is the one with the largest association relative to its standard error.
     target_columns: np.ndarray
@@ -620,7 +621,9 @@ def permutation_statistics(attribute_scores, target_scores, target_columns, *, a
     Returns
     -------
     tuple
-        Covariance, p-value and half-width of each attribute, and the number of permutations.
+        Covariance, p-value and half-width of each attribute, and the number of permutations. A
+        half-width is infinite if there are too few permutations for ``alpha``, or if the attribute
+        or the target is constant.
     """
     n, n_attributes = attribute_scores.shape
     b = (attribute_scores - attribute_scores.mean(axis=0)).astype(np.float32)
@@ -681,7 +684,8 @@ def permutation_tests(attribute_scores, target_scores, target_columns, *, beta, 
     A row has the columns value, lower, upper, p, q and q under any dependence, as in
     :class:`AssociationRow`. P-values are adjusted by Holm, by Benjamini and Hochberg, and by
     Benjamini and Yekutieli, and multiplied by ``exp(code_length)``, for the answers released before
-    the attributes were fixed. An interval excludes 0 exactly if ``p`` is at most ``beta``. Holm's
+    the attributes were fixed. ``code_length``: of these answers, in nats. ``beta``: failure
+    probability of all intervals together. An interval excludes 0 exactly if ``p`` is at most ``beta``. Holm's
     procedure proves a few more attributes than intervals with equal failure probabilities do. For
     these only the sign is proved, and their interval ends at the number next to 0.
     """

@@ -84,7 +84,7 @@ class FoldResult:
     #: Contribution of each record to the score in [0, 1]; in score units for a metric without a
     #: proven bound.
     scores: np.ndarray
-    chance_corrected: np.ndarray  # see ScoredSubset; not used without classes
+    chance_corrected: np.ndarray  # see ScoredSubset; not used if there is no comparison with chance
     predictions: Predictions | None = None
 
 
@@ -235,8 +235,8 @@ def _in_public_range(scored_subsets, setup):
 def _unit_scores(subset, metric, pooled_score, test_positions):
     """Return the scores of training records in [0, 1], by a metric with its public range.
 
-    ``pooled_score``: of the pooled predictions, NaN if it is undefined; ``test_positions``: of the
-    predictions in the training set.
+    ``pooled_score``: of the pooled predictions, NaN if it is undefined, not used if the subset has
+    no predictions; ``test_positions``: positions of the predicted records in the training set.
     """
     if subset.predictions is None:
         return metric.to_unit(subset.scores)
@@ -251,6 +251,7 @@ def _unit_scores(subset, metric, pooled_score, test_positions):
 def _orders(ranking, target, rows, univariate_scores):
     """Return the indices of the feature groups, best first, by name of a ranking.
 
+    Those of "constant" are empty. Those of "stable" are None unless this is the target.
     ``rows``: positions of training records that determine the rankings; ``univariate_scores``: of
     the columns in these records. If ``target`` is a number, groups without a score are included.
     """
@@ -283,6 +284,7 @@ def _score_fold(setup, fold, ranking, target, univariate_scores, subsets, classe
 def _score_columns(setup, columns, fold, classes):
     """Return the :class:`FoldResult` of a model of some columns, or the traceback of a failed fit.
 
+    The error of the fit is raised if ``error_score`` is "raise".
     ``fold``: training and test positions; ``classes``: in which predictions are compared with
     chance, or None.
     """
@@ -331,7 +333,8 @@ def _subtract_chance(hits, labels, classes):
 def _approximate_result(setup, model, X_test, y_test, classes):
     """Return the FoldResult for a metric without a proven bound, or a traceback.
 
-    Each record has the score of the fold, in score units.
+    Each record has the score of the fold, in score units. If the model or the score fails, the error
+    is raised if ``error_score`` is "raise". ``classes``: as for :func:`_score_columns`.
     """
     metric = setup.metric
     predictions = None
@@ -452,13 +455,13 @@ def _report_failures(errors, scored_subsets, has_baseline, text_column_names):
 class SubsetChoice:
     """Choice of a subset on the training set, by indices into the list of scored subsets."""
 
-    chosen_index: int  # of the subset that cross-validation chooses
+    chosen_index: int  # of the subset that cross-validation chooses; None: no fit succeeded
     constant_index: int | None  # of the subset without ranked features, if it could be fitted
     #: Probability that the best of as many useless subsets scores as high; NaN without a
     #: comparison.
     p_value: float
     is_size_requested: bool  # whether the user requested a number of features
-    #: Of the subset to select if the chosen one is not distinguished from chance.
+    #: Index of the subset to select if the chosen one is not distinguished from chance.
     fallback_index: int
 
 
@@ -597,7 +600,8 @@ def _p_value_of_folds(gains, folds, n_subsets):
     """Return the p-value of the best of ``n_subsets`` subsets from its mean gains in the folds.
 
     It is for a user's score function, which gives no scores of records: Student's test of the gains
-    by fold (Nadeau and Bengio 2003), with Bonferroni's correction.
+    by fold (Nadeau and Bengio 2003), with Bonferroni's correction. Without variation between folds
+    it is 0 for positive gains, otherwise 1. ``gains``: of each training record, in [-1, 1].
     """
     fold_gains = np.array([np.mean(gains[test]) for _, test in folds])
     n_folds = fold_gains.size
@@ -614,11 +618,15 @@ def _p_value_of_folds(gains, folds, n_subsets):
 def clip_errors(scored_subsets, choice, setup, holdout_split, holdout):
     """Return subsets and the metric, both with errors clipped in time (theory G31).
 
-    Without such a clip both are returned unchanged.
+    Without such a clip both are returned unchanged. ``choice``: :class:`SubsetChoice`, whose chosen
+    subset determines the clip.
     """
 
     def find_errors():
-        """Return out-of-fold errors of the chosen subset, in units of the target, or None."""
+        """Return out-of-fold errors of the chosen subset, in units of the target.
+
+        None for several outputs, and if the model cannot be fitted again.
+        """
         chosen_subset = scored_subsets[choice.chosen_index]
         scores = chosen_subset.scores[np.isfinite(chosen_subset.scores)]
         errors = errors_of_scores(scores, setup.metric)
@@ -683,7 +691,10 @@ def verify_batch(verifier, scored_subsets, queries, indices):
     if new_indices and verifier is not None:
 
         def reference(position, name):
-            """Return the TrainingReference of a subset of the batch."""
+            """Return the TrainingReference of a subset by its position in the batch.
+
+            ``name`` is always None: a selector has no secondary metrics.
+            """
             return training_reference(verifier, scored_subsets[new_indices[position]])
 
         new_queries = verifier.verify(
@@ -698,7 +709,7 @@ def verify_batch(verifier, scored_subsets, queries, indices):
 def training_reference(verifier, subset):
     """Return the TrainingReference of a subset, for a metric without a proven bound.
 
-    Without predictions it has the cross-validated score only.
+    Without predictions it has the cross-validated score only, in score units.
     """
     setup = verifier.setup
     holdout = verifier.holdout
@@ -721,7 +732,9 @@ def judge_gain(queries, choice, *, is_verified):
 
     ``queries``: :class:`CandidateQuery` of each subset; ``is_verified``: whether there is a
     holdout. A gain is confirmed if the test on the training set is significant and the holdout
-    agrees. It is proven if the interval lies above that of the constant.
+    agrees. It is proven if the interval lies above that of the constant. Without a p-value (NaN) it
+    is not proven. It counts as confirmed then if there is no constant to compare with, or if the
+    user requested a number of features.
     """
     if math.isnan(choice.p_value):
         return choice.constant_index is None or choice.is_size_requested, False
@@ -734,7 +747,10 @@ def judge_gain(queries, choice, *, is_verified):
 
 
 def path_table(scored_subsets, queries, selected_index, metric):
-    """Return ``score_path_``: one entry per subset in each array, in score units."""
+    """Return ``score_path_``: one entry per subset in each array, in score units.
+
+    ``selected_index``: of the selected subset in ``scored_subsets``.
+    """
     features = np.empty(len(scored_subsets), dtype=object)
     features[:] = [subset.columns for subset in scored_subsets]
     cv_scores = np.array([query.cv_score for query in queries])

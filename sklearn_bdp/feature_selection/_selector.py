@@ -375,7 +375,7 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     ):
         """Verify the chosen subset; set the selected features, their score and the report.
 
-        ``dependence_note``: assumption of the certificate, or "".
+        ``verifier``: None if there is no holdout; ``choice``: SubsetChoice; ``dependence_note``: assumption of the certificate, or "".
         """
         metric = setup.metric
         queries = verify_subsets(verifier, scored_subsets, choice, self.verify)
@@ -446,7 +446,8 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         """Return columns, model and cross-validated score of the models of a report, by name.
 
         These are the model of the selected features, and that of the fixed features alone with the
-        name "fixed".
+        name "fixed", if it is another one. A model without columns is left out. Scores are in score
+        units.
         """
         selected_name = (
             f"{type(self.estimator_).__name__} of {self.n_features_to_select_:,} features"
@@ -466,7 +467,9 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     def _models_for_report(self, compare):
         """Return models by name, their cross-validated scores, metric and variance of scores.
 
-        The models take all columns. Models of a data frame select theirs by name.
+        The models take all columns. Models of a data frame select theirs by name. The model of the
+        fixed features is among them only if ``compare`` is "fixed". Raises ValueError if there is
+        none. The variance is that of the scores of training records in [0, 1], or None.
         """
         X = self._holdout_to_close().X
         compares_fixed = isinstance(compare, str) and compare == "fixed"
@@ -514,8 +517,9 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
 def _selection_frequencies(selected_subset, ranking):
     """Return how many feature groups a half sample selects, and each group's selection frequency.
 
-    A half sample selects as many groups as the selected subset has. Without any, the frequencies
-    are NaN.
+    A half sample selects as many groups as the selected subset has, or for stable features as many
+    as the search for them does. Without a selected group the number is 0, and the frequencies are
+    NaN.
     """
     if not selected_subset.group_indices:
         return 0, np.full(len(ranking.feature_groups), np.nan)

@@ -341,14 +341,15 @@ def check_ledger(ledger: Any) -> Any:
         return ledger
     if is_url(ledger):
         return LedgerURL(ledger)
-    scheme, separator, _ = str(ledger).partition("://")  # the rest may contain a password
-    if not isinstance(ledger, str | os.PathLike) or not scheme or separator:
+    # A path is the whole text. The rest of a URL may contain a password.
+    leading_text, separator, _ = str(ledger).partition("://")
+    if not isinstance(ledger, str | os.PathLike) or not leading_text or separator:
         raise TypeError(
-            f"ledger must be a path, a postgresql:// URL or None, got {scheme}{separator}."
+            f"ledger must be a path, a postgresql:// URL or None, got {leading_text}{separator}."
         )
-    if scheme.startswith(":") or scheme.startswith("file:"):
+    if leading_text.startswith(":") or leading_text.startswith("file:"):
         raise ValueError(
-            f"ledger must be a path, a postgresql:// URL or None, got ledger={scheme!r}, which is "
+            f"ledger must be a path, a postgresql:// URL or None, got ledger={leading_text!r}, which is "
             "SQLite's name of a database. Set ledger=None to keep the answers in the memory of "
             "this process, or pass the path of a file."
         )
@@ -403,7 +404,10 @@ def _parameter_section(docstring):
 
 
 def _number_or_auto(name, value, *, low, high=math.inf, closed="both"):
-    """Return a number in an interval as a float, or the text "auto"."""
+    """Return a number between ``low`` and ``high`` as a float, or the text "auto".
+
+    ``closed``: which ends are admitted. Raises TypeError or ValueError for another value.
+    """
     if isinstance(value, str):
         if value == "auto":
             return value

@@ -153,7 +153,10 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         return cross_validation
 
     def _set_resources(self, X, y, split_params):
-        """Set the smallest and largest resource of a candidate, as scikit-learn does."""
+        """Set the smallest and largest resource of a candidate, as scikit-learn does.
+
+        Raises ValueError if the largest one is more than the number of records.
+        """
         self._n_samples_orig = num_samples(X)
         SuccessiveHalving._check_input_parameters(self, X, y, split_params)
         if self.resource == "n_samples" and not self.max_resources_ <= self._n_samples_orig:
@@ -186,7 +189,10 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         return {**results, "mean_test_score": ranking_column}
 
     def _select_best_index(self, refit, refit_metric, results):
-        """Return the best row of the last iteration, if there is no holdout."""
+        """Return the best row of the last iteration, or the row that a callable ``refit`` returns.
+
+        Without a holdout scikit-learn calls this method. With one, it is for a callable only.
+        """
         if callable(refit):
             return super()._select_best_index(refit, refit_metric, results)
         results = self._with_mean_test_score(results)

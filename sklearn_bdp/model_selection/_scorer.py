@@ -89,7 +89,7 @@ class _ScoredModel:
 
     key: str | None  # query key, None if the model has no digest
     content_digest: str | None  # of the fitted attributes
-    metric: object  # that scored the model
+    metric: object  # Metric that scores the model
     X: object = field(repr=False)  # first training records
     y: object = field(repr=False)  # their targets
     estimator_reference: object = field(repr=False)  # weak reference; None in another process
@@ -238,7 +238,9 @@ class HoldoutScorer:
         Returns
         -------
         float
-            Verified score, in score units.
+            Verified score, in score units. If cross-validation passes the training rows of the
+            model, their ordinary score. If an error of the holdout occurs inside cross-validation,
+            an object that raises this error when cross-validation reads it.
 
         Raises
         ------
@@ -318,8 +320,9 @@ class HoldoutScorer:
     def _find_alteration(self, scored_model, X, y, in_validation):
         """Return the :class:`ColumnAlteration` of the data since the model was first scored.
 
-        It is empty for unaltered data and for a model that was not scored before. None for other
-        rows.
+        It is empty for unaltered data, for some of the rows, and for a model that was not scored
+        before. None for other rows. Outside of cross-validation, fewer rows that are not among the
+        first ones raise ValueError.
         """
         if scored_model not in self._shared_state.models:
             return ColumnAlteration()
@@ -334,7 +337,10 @@ class HoldoutScorer:
         return alteration
 
     def _finite_reference(self, metric, estimator, X, y, *, is_out_of_sample, is_altered):
-        """Return as :meth:`_reference`; raise _ModelFailedError without a finite score."""
+        """Return the metric and the TrainingReference of :meth:`_reference`.
+
+        Raises _ModelFailedError if the model cannot be scored or its score is undefined.
+        """
         try:
             metric, reference = self._reference(
                 metric, estimator, X, y, is_out_of_sample=is_out_of_sample, is_altered=is_altered
@@ -361,7 +367,7 @@ class HoldoutScorer:
                 reason = "columns of the training records were altered"
             return metric.with_range([score]), TrainingReference(score=score, reason=reason)
         scheme = self.holdout.dependence.sampling_scheme(self.holdout.n)
-        rule_out = _reason_for_no_interval(scheme)
+        no_interval_reason = _reason_for_no_interval(scheme)
         if not is_out_of_sample:
             return cross_validated_reference(
                 metric,
@@ -371,7 +377,7 @@ class HoldoutScorer:
                 n_holdout_units=scheme.n_units,
                 n_holdout_records=self.holdout.n,
                 are_iid=scheme.has_iid_records,
-                no_interval_reason=rule_out,
+                no_interval_reason=no_interval_reason,
             )
         return reference_of_predictions(
             metric,
@@ -380,7 +386,7 @@ class HoldoutScorer:
             n_holdout_units=scheme.n_units,
             n_holdout_records=self.holdout.n,
             are_iid=scheme.has_iid_records,
-            no_interval_reason=rule_out,
+            no_interval_reason=no_interval_reason,
         )
 
     @strip_traceback_frames  # the evaluation contains raw holdout scores
@@ -425,7 +431,10 @@ class HoldoutScorer:
         return (type(self).__name__, self.holdout, self.scoring)
 
     def _check(self, estimator, X, y, sample_weight):
-        """Raise ValueError if the arguments do not fit to the holdout, before any computation."""
+        """Raise ValueError if the arguments do not fit to the holdout, before any computation.
+
+        Raises ProcessBoundaryError if this process cannot query the holdout.
+        """
         if is_being_fitted(estimator):
             raise ValueError(
                 f"HoldoutScorer cannot stop {type(estimator).__name__} early: each iteration would "
@@ -510,8 +519,9 @@ class HoldoutScorer:
         )
 
     def _holdout_columns(self, model, X, y):
-        """Return names or positions of the holdout columns that a model needs; None for all.
+        """Return names or positions of the holdout columns that a model needs.
 
+        None for all columns, and if the data have no columns.
         Raises UnknownFeaturesError if they cannot be found.
         """
         names = getattr(model, "feature_names_in_", None)
@@ -569,7 +579,10 @@ class HoldoutScorer:
 
     @property
     def last_answer_(self) -> AnswerRecord:
-        """Last verified score and its interval, in score units."""
+        """Last verified score and its interval, in score units.
+
+        Raises AttributeError if the scorer was not called in this process.
+        """
         if self._shared_state.last_answer is None:
             raise AttributeError(
                 "last_answer_ exists after a call of the scorer in this process. Answers to "
@@ -833,7 +846,7 @@ def alter_columns(X_holdout, X, alteration):
 
 
 def _is_single(X):
-    """Return whether numbers are stored in single precision or less."""
+    """Return whether numbers of any column are stored in single precision or less."""
     dtypes = X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", np.dtype(float))]
     return any(getattr(dtype, "kind", "O") == "f" and dtype.itemsize < 8 for dtype in dtypes)
 

@@ -488,7 +488,11 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return object_digest((params, data_digest(*fit_data.values())))
 
     def _load_finished_fits(self, config, fit_data):
-        """Return the FinishedFits of an interrupted run of the same search, or a new object."""
+        """Return the FinishedFits of an interrupted run of the same search, or a new object.
+
+        A new object reads and writes a file beside the ledger, if the ledger is a file and the
+        search has a signature.
+        """
         finished_fits, stored_signature = vars(self).pop("_interrupted_fit", (None, None))
         if stored_signature is not None and stored_signature == self._signature(fit_data):
             return finished_fits
@@ -497,8 +501,8 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         if isinstance(ledger, Path):
             signature = self._signature(fit_data)
             if signature is not None:
-                name = query_key("folds", __version__, sklearn.__version__, signature)[:16]
-                file = Path(f"{ledger}.{name}.folds")
+                digest = query_key("folds", __version__, sklearn.__version__, signature)[:16]
+                file = Path(f"{ledger}.{digest}.folds")
         return FinishedFits(file=file)
 
     def _set_up(self, finished_fits, config, fit_data):
@@ -623,11 +627,12 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     def _rows_to_verify(self, cross_validation, selection_scores):
         """Return the rows that ``verify`` selects among those with a cross-validated score.
 
-        ``selection_scores``: training scores by row, in score units.
+        Raises ScoreContractError if scores of the best candidate leave the range that the user
+        declared. ``selection_scores``: training scores by row, in score units.
         """
         first_row = cross_validation.first_row
         is_finite = np.isfinite(cross_validation.scores[first_row:])
-        finite_rows = first_row + np.flatnonzero(is_finite)
+        finite_rows = first_row + np.flatnonzero(is_finite)  # rows with a cross-validated score
         if finite_rows.size:
             best_row = int(finite_rows[np.argmax(cross_validation.scores[finite_rows])])
             clipping = cross_validation.finished_fits.clipping(best_row)
@@ -683,7 +688,10 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         self.certificate_ = search_certificate(self, cross_validation, best_query)
 
     def _best_row(self, cross_validation):
-        """Return the row that ``refit`` selects by the verified scores."""
+        """Return the row that ``refit`` selects by the verified scores.
+
+        A callable selects it by ``cv_results_``.
+        """
         if callable(self.refit):
             return self._select_best_index(
                 self.refit, cross_validation.metric_name, self.cv_results_
@@ -795,7 +803,11 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return replace(preview, rows=rows)
 
     def _models_for_report(self, compare):
-        """Return the model by name, its cross-validated score, metric and variance of scores."""
+        """Return the model by name, its cross-validated score, metric and variance of scores.
+
+        ``compare`` has no effect. The score is in score units, the variance is that of the scores
+        of training records in [0, 1].
+        """
         check_is_fitted(self, "holdout_", msg=_NEEDS_HOLDOUT)
         if not hasattr(self, "best_estimator_"):
             raise ValueError(
@@ -810,8 +822,8 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
 def _may_be_best(scores, standard_errors, cross_validation):
     """Return a mask of the candidates that may have the highest expected score.
 
-    There are few folds, so the standard errors are bounded from below by a value that follows from
-    the number of records.
+    ``scores`` and ``standard_errors`` are in score units. There are few folds, so the standard
+    errors are bounded from below by a value that follows from the number of records.
     """
     unit_scores = cross_validation.metric.to_unit(scores)
     score_range = cross_validation.metric.upper - cross_validation.metric.lower
@@ -904,7 +916,7 @@ def select_best_row(rule, results, selection_scores, standard_errors):
     rule : object
         ``"best_lower"``: the highest lower end of an interval, and the better cross-validated score
         for ties. ``"one_se"``: the first candidate, in the order of the grid, whose verified score
-        is within one standard error of the best. All others: the best candidate, which is the one
+        is within one standard error of the best candidate's. All others: the best candidate, which is the one
         with the highest selection score among those that the holdout did not correct, unless a
         corrected one has a higher verified score.
     results : dict
@@ -912,7 +924,8 @@ def select_best_row(rule, results, selection_scores, standard_errors):
     selection_scores : ndarray of shape (n_candidates,)
         Training scores by which scikit-learn would select a candidate.
     standard_errors : ndarray of shape (n_candidates,) or None
-        Standard errors of the cross-validated scores, for ``"one_se"``.
+        Standard errors of the cross-validated scores in score units, for ``"one_se"``. None: other
+        rules do not need them.
     """
     cv_scores = results["cv_score"]
     if rule == "best_lower":
