@@ -54,7 +54,11 @@ _LOCATION_HELP = "a file, or postgresql://user@host/database?holdout=name"
 
 
 def main(arguments=None):
-    """Run the command line, and return the exit code."""
+    """Run the command line, and return the exit code.
+
+    ``arguments``: list of str; None: those of this process. Wrong usage that argparse finds ends
+    the process with code 2.
+    """
     options = _parser().parse_args(arguments)
     exit_code = 0
     try:
@@ -72,7 +76,7 @@ def main(arguments=None):
 
 
 def _print_error(options, class_name, message):
-    """Print an error, and return the exit code 1."""
+    """Print an error to stderr, or to stdout as JSON, and return the exit code 1."""
     if getattr(options, "json", False):
         print(canonical({"error": class_name, "message": _clean(message)}))
     else:
@@ -270,7 +274,7 @@ def _count_batches_by_user(ledger_state):
 
 
 def _show(options):
-    """Print the public state and the latest answers of a ledger."""
+    """Print the public state and the latest answers of a ledger as text, JSON or HTML."""
     location = _location(options.path)
     with Ledger(location).transaction() as ledger_state:
         facts = _facts(ledger_state, location)
@@ -335,7 +339,7 @@ def _texts_by_label(facts):
 
 
 def _spending_over_time(ledger_state):
-    """Return time, failure probability spent so far, and user of each batch."""
+    """Return a tuple for each batch: its time, failure probability spent so far, and its user."""
     settings = Calibration.from_header(ledger_state.header)
     spent_probability = 0.0
     spending = []
@@ -348,8 +352,9 @@ def _spending_over_time(ledger_state):
 def _forecast(ledger_state):
     """Return labels and half-widths in units of [0, 1] of later queries, for scores near 1/2.
 
-    They follow from Hoeffding's bound for the effective number of records, without noise, as if
-    later batches release nothing (0 nats).
+    The list contains pairs, and is empty for a closed holdout. Half-widths follow from Hoeffding's
+    bound for the effective number of records, without noise, as if later batches release nothing
+    (0 nats).
     """
     totals = ledger_state.totals
     settings = Calibration.from_header(ledger_state.header)
@@ -428,7 +433,11 @@ def _spreadsheet_value(value):
 
 
 def _check(options):
-    """Compare the best score of the latest batch with a limit, and return the exit code."""
+    """Check the best score of the latest batch, and return the exit code.
+
+    The score is compared with ``--min``, with its cross-validated score, or with both. The code is
+    0 if it passes, and 3 if it fails or no score was released. Wrong options raise LocationError.
+    """
     if not options.path:
         raise LocationError(f"Name a ledger, or set the environment variable {LEDGER_VARIABLE}.")
     if options.min is None and options.against is None:
@@ -460,8 +469,9 @@ def _check(options):
 def _latest_best(history, metric, model):
     """Return the answer with the highest score in the latest batch with a metric and a model.
 
-    ``metric``: name, or None for that of the first answer of the batch. ``model``: part of the
-    model's name or query key, or None for all models. Without such an answer the result is None.
+    ``metric``: name, or None for that of the first matching answer of this batch. ``model``: part
+    of the model's name, or of the query key of a model without a name; None: all models. Without
+    such an answer the result is None.
     """
     matching_answers = [
         answer

@@ -580,7 +580,8 @@ class ModelStore:
     def put(self, row, model, *, cv_score, repeatable):
         """Add the model of a row; ``repeatable``: whether a new fit would be identical.
 
-        ``cv_score``: in the same units for all models. The better one of this model and the leader stays in memory, and the other one is stored.
+        The better one of this model and the leader stays in memory, and the other one is stored.
+        ``cv_score``: in the same units for all models.
         """
         entries = [(cv_score, row, repeatable, model), self._leader]
         worse_entry, self._leader = sorted(entries, key=operator.itemgetter(0))

@@ -42,18 +42,19 @@ def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n
     if not tracebacks:
         return
     n_fits = len(fit_errors)
-    needs_values = [
+    # For each candidate: whether missing values made one of its fits fail.
+    fails_with_nan = [
         any(error is not None and "NaN" in error for error in fit_errors[first : first + n_folds])
         for first in range(0, n_fits, n_folds)
     ]
-    missing_text = missing_values_text(X, estimator) if all(needs_values) else ""
+    missing_text = missing_values_text(X, estimator) if all(fails_with_nan) else ""
     if len(tracebacks) < n_fits and not missing_text:
         report_failures([{"fit_error": error} for error in fit_errors], error_score)
         return
-    n_failed = "All the" if len(tracebacks) == n_fits else f"{len(tracebacks)} of the"
+    count_text = "All the" if len(tracebacks) == n_fits else f"{len(tracebacks)} of the"
     cause = missing_text or _cause(X, y, estimator)
     error = ValueError(
-        f"{n_failed} {n_fits} fits failed ({fits_text}). The first error: "
+        f"{count_text} {n_fits} fits failed ({fits_text}). The first error: "
         f"{first_error(tracebacks[0])}. {cause}The holdout was not queried."
     )
     error.add_note(tracebacks[0])
@@ -61,7 +62,11 @@ def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n
 
 
 def first_error(text):
-    """Return the kind and the first line of the error that a traceback ends with."""
+    """Return the class name and the first line of the error that a traceback ends with.
+
+    "unknown" if there is none. The text has no period at the end, and ``_MAX_LENGTH`` characters at
+    most.
+    """
     lines = text.rpartition("Traceback (most recent call last):\n")[2].splitlines()
     line = next((line for line in lines if line and not line.startswith(" ")), "unknown")
     line = re.sub(r"^(\w+\.)+(?=\w+(:|$))", "", line)  # the kind without its module
@@ -69,26 +74,29 @@ def first_error(text):
 
 
 def missing_values_text(X, estimator, table="X"):
-    """Return the columns with missing or infinite values, and the fix; empty without any."""
+    """Return a text that names the columns with missing or infinite values, and the fix.
+
+    Empty without such a column. ``table``: name of ``X``, with which the text begins.
+    """
     columns = _columns_with_missing_values(X)
     if not columns:
         return ""
     column_text = ", ".join(map(repr, [*columns][:_MAX_COLUMNS]))
     if len(columns) > _MAX_COLUMNS:
         column_text += ", ..."
-    word = "columns" if len(columns) > 1 else "column"
-    model = type(final_step(estimator)).__name__
+    noun = "columns" if len(columns) > 1 else "column"
+    class_name = type(final_step(estimator)).__name__
     value_kinds = sorted(set().union(*columns.values()))
     fix = "Replace infinity by a number or by NaN. "
     if "NaN" in value_kinds:
-        fix = f"Impute NaN in the pipeline, as in make_pipeline(SimpleImputer(), {model}())"
+        fix = f"Impute NaN in the pipeline, as in make_pipeline(SimpleImputer(), {class_name}())"
         if is_classifier(estimator) or is_regressor(estimator):
             estimator_kind = "Classifier" if is_classifier(estimator) else "Regressor"
             fix += f", or use HistGradientBoosting{estimator_kind}"
         fix += ". "
     return (
-        f"{table} contains {' and '.join(value_kinds)} in the {word} {column_text}, which {model} "
-        f"does not accept. {fix}"
+        f"{table} contains {' and '.join(value_kinds)} in the {noun} {column_text}, which "
+        f"{class_name} does not accept. {fix}"
     )
 
 
@@ -119,7 +127,10 @@ def _kinds_of_missing_values(values):
 
 
 def _cause(X, y, estimator):
-    """Return the likely cause why no fit on a training set succeeds; empty if none is known."""
+    """Return a sentence on the likely cause why no fit on a training set succeeds.
+
+    If none is known, it states how to see the first error.
+    """
     labels = np.unique(np.asarray(y)) if is_classifier(estimator) and np.ndim(y) == 1 else None
     if labels is not None and labels.size == 1:
         return (

@@ -56,8 +56,8 @@ def _folds_of_model(cv, holdout_split):
 def _folds_of_training_set(cv, holdout_split):
     """Return folds with positions in the training set, from folds with positions in all data.
 
-    Folds are pairs of training and test positions. ``cv``: iterable of such pairs. Raises ValueError
-    for another object.
+    Folds are pairs of training and test positions. ``cv``: iterable of such pairs. Raises
+    ValueError for another object.
     """
     folds = list(cv) if np.iterable(cv) else [cv]
     if not (folds and all(map(np.iterable, folds))):

@@ -181,10 +181,11 @@ class DictScorer:
         self.metric_scorer = metric_scorer
 
     def __call__(self, estimator, X, y=None):
-        """Return the dict of scores of the user's scorer, with that of the verified metric replaced.
+        """Return the dict of scores of the user's scorer.
 
-        A dict without the verified metric is returned unchanged. If the scorer returns another
-        object, the dict is empty.
+        The score of the verified metric is replaced by that of ``metric_scorer``. A dict without
+        the verified metric is returned unchanged. If the scorer returns another object, the dict is
+        empty.
         """
         scores = self.scorer(estimator, X, y)
         if not isinstance(scores, dict):

@@ -102,6 +102,7 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
     def _check_data(self, X, y, X_val, y_val, **arguments_of_rows):
         """Return checked X and y. Frames stay frames, because columns are matched by name.
 
+        The mask of an earlier selection is deleted.
         ``arguments_of_rows``: other arguments of ``fit`` with a value for each row of ``X``.
         """
         vars(self).pop("support_", None)  # an earlier selection refers to other data
@@ -131,7 +132,7 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
         """Return the :class:`HoldoutSplit` of checked :class:`FitData`.
 
         The columns of the holdout get the order of those of ``X``. With ``holdout=None`` all
-        records are training records.
+        records are training records, and ``X_holdout`` is None.
         """
         if self.holdout is None:
             if fit_data.X_val is not None or fit_data.times is not None or fit_data.has_horizon:
@@ -170,7 +171,10 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
         return float(train_model.effective_n(n_train))
 
     def _set_holdout(self, holdout, holdout_split):
-        """Set the holdout, and the indices of training and holdout records."""
+        """Set the holdout (or None), and the indices of training and holdout records.
+
+        The certificate becomes None, because an earlier one is about another selection.
+        """
         self.holdout_ = holdout
         self.certificate_ = None
         self.train_indices_ = holdout_split.train

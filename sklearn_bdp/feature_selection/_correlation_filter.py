@@ -685,9 +685,11 @@ def permutation_tests(attribute_scores, target_scores, target_columns, *, beta, 
     :class:`AssociationRow`. P-values are adjusted by Holm, by Benjamini and Hochberg, and by
     Benjamini and Yekutieli, and multiplied by ``exp(code_length)``, for the answers released before
     the attributes were fixed. ``code_length``: of these answers, in nats. ``beta``: failure
-    probability of all intervals together. An interval excludes 0 exactly if ``p`` is at most ``beta``. Holm's
-    procedure proves a few more attributes than intervals with equal failure probabilities do. For
-    these only the sign is proved, and their interval ends at the number next to 0.
+    probability of all intervals together.
+
+    An interval excludes 0 exactly if ``p`` is at most ``beta``. Holm's procedure proves a few more
+    attributes than intervals with equal failure probabilities do. For these only the sign is
+    proved, and their interval ends at the number next to 0.
     """
     leakage_factor = math.exp(code_length)
     n_attributes = len(target_columns)

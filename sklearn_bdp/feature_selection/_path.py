@@ -333,8 +333,8 @@ def _subtract_chance(hits, labels, classes):
 def _approximate_result(setup, model, X_test, y_test, classes):
     """Return the FoldResult for a metric without a proven bound, or a traceback.
 
-    Each record has the score of the fold, in score units. If the model or the score fails, the error
-    is raised if ``error_score`` is "raise". ``classes``: as for :func:`_score_columns`.
+    Each record has the score of the fold, in score units. If the model or the score fails and
+    ``error_score`` is "raise", the error is raised. ``classes``: as for :func:`_score_columns`.
     """
     metric = setup.metric
     predictions = None

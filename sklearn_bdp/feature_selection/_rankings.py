@@ -251,14 +251,14 @@ class Ranking:
         The ``rows`` are divided into complementary halves of whole groups of records (Shah and
         Samworth 2013). The seed is fixed, so that a user cannot choose among random halves.
         """
-        groups = self.groups[rows]
-        unique_groups = np.unique(groups)
+        group_codes = self.groups[rows]  # code of each record's group
+        unique_codes = np.unique(group_codes)
         rng = np.random.default_rng(0)
         n_pairs = _N_PAIRS if self.function is None else _N_PAIRS_OF_FUNCTION
         half_samples = []
         for _ in range(n_pairs):
-            first_half = rng.permutation(unique_groups)[: len(unique_groups) // 2]
-            in_first_half = np.isin(groups, first_half)
+            first_half = rng.permutation(unique_codes)[: len(unique_codes) // 2]
+            in_first_half = np.isin(group_codes, first_half)
             half_samples += [rows[in_first_half], rows[~in_first_half]]
         half_samples = [half_sample for half_sample in half_samples if half_sample.size]
         univariate_scores = self.univariate(half_samples)
@@ -269,9 +269,10 @@ class Ranking:
         return frequencies
 
     def stable_size(self, n_records):
-        """Return the subset size at which :func:`expected_false_selections` is at most one.
+        """Return the number of feature groups that a half sample selects for stable features.
 
-        At the frequency ``STABLE_FREQUENCY``; at most a quarter of the records.
+        It is the largest for which :func:`expected_false_selections` is at most one at the
+        frequency ``STABLE_FREQUENCY``, but at least 1 and at most a quarter of the records.
         """
         size = np.sqrt((2.0 * STABLE_FREQUENCY - 1.0) * len(self.feature_groups))
         return int(np.clip(size, 1, max(1, n_records // 4)))

@@ -220,7 +220,10 @@ def _cell_text(value):
 
 
 def screening_report(screen):
-    """Return the summary (str) and the SelectionReport of a fitted HoldoutCorrelationFilter."""
+    """Return the summary (str) and the SelectionReport of a fitted HoldoutCorrelationFilter.
+
+    The summary states that no attribute was kept. It is for a filter that confirmed none.
+    """
     order = np.argsort(screen.pvalues_[screen.support_], kind="stable")
     selected = np.flatnonzero(screen.support_)[order]  # columns, smallest p-value first
     rows = {
@@ -276,6 +279,9 @@ def path_report(
 ):
     """Return the summary (str) and the SelectionReport of a HoldoutFeatureSelector.
 
+    The summary states that the features are not distinguished from chance. It is for a selection
+    that is not confirmed.
+
     Parameters
     ----------
     selector : HoldoutFeatureSelector
@@ -293,9 +299,9 @@ def path_report(
     is_proven : bool
         Whether the gain of the selected subset over the constant is proven.
     frequencies : ndarray of shape (n_groups,)
-        Proportion of half samples that select each feature group.
+        Proportion of half samples that select each feature group; NaN if no group is selected.
     subset_size : int
-        Number of feature groups that each half sample selects.
+        Number of feature groups that each half sample selects; 0 if no group is selected.
     """
     path = selector.score_path_
     feature_groups = ranking.feature_groups
@@ -330,8 +336,9 @@ def path_report(
 
 
 def _score_text(path, index):
-    """Return the verified score of a subset with its interval, or its cross-validated score.
+    """Return the verified score of a subset with its interval as text.
 
+    Without a verified score the text is about the cross-validated one.
     ``path``: ``score_path_`` of the selector.
     """
     score = path["holdout_score"][index]
@@ -352,7 +359,10 @@ def _baseline_text(feature_groups):
 
 
 def _unconfirmed_summary(path, scored_subsets, choice, selected_index, feature_groups):
-    """Return the text about a selection that is not distinguished from chance."""
+    """Return the text about a selection that is not distinguished from chance.
+
+    ``path``: ``score_path_`` of the selector.
+    """
     selection_text = "The one best feature is"
     if feature_groups.fixed:
         selection_text = "The fixed features alone are"
@@ -375,7 +385,10 @@ def _unconfirmed_summary(path, scored_subsets, choice, selected_index, feature_g
 
 
 def _comparison(path, selected_index, constant_index, *, is_proven):
-    """Return a clause that compares the selected subset with the constant."""
+    """Return a clause that compares the selected subset with the constant.
+
+    ``path``: ``score_path_`` of the selector.
+    """
     interval_types = path["holdout_interval"]
     if "none" in (interval_types[selected_index], interval_types[constant_index]):
         return "no intervals separate them"
@@ -388,13 +401,15 @@ def _stability_lines(selected_subset, frequencies, subset_size):
     min_frequency = STABLE_FREQUENCY if is_stable_ranking else _HIGH_FREQUENCY
     group_indices = selected_subset.group_indices
     n_stable = sum(frequencies[index] >= min_frequency for index in group_indices)
-    max_false = expected_false_selections(subset_size, min_frequency, frequencies.size)
+    # Upper bound on the expected number of useless groups that are as frequent.
+    max_expected = expected_false_selections(subset_size, min_frequency, frequencies.size)
+    max_expected = min(max_expected, subset_size)
     return [
         f"Chosen in the training set: ranking {selected_subset.ranking!r}, "
         f"{_count_features(selected_subset.columns)}.",
         f"Stability: of {_count_features(group_indices)} {n_stable:,} come back in "
         f"{min_frequency:.0%} of half samples that choose {subset_size:,} each. Of features that "
-        f"are chosen no oftener than at random, at most {min(max_false, subset_size):.2g} are "
+        f"are chosen no oftener than at random, at most {max_expected:.2g} are "
         "expected to (Shah and Samworth 2013).",
     ]
 

@@ -375,7 +375,8 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     ):
         """Verify the chosen subset; set the selected features, their score and the report.
 
-        ``verifier``: None if there is no holdout; ``choice``: SubsetChoice; ``dependence_note``: assumption of the certificate, or "".
+        ``choice``: SubsetChoice; ``verifier``: None if there is no holdout; ``dependence_note``:
+        assumption of the certificate, or "".
         """
         metric = setup.metric
         queries = verify_subsets(verifier, scored_subsets, choice, self.verify)

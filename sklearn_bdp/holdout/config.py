@@ -349,9 +349,9 @@ def check_ledger(ledger: Any) -> Any:
         )
     if leading_text.startswith(":") or leading_text.startswith("file:"):
         raise ValueError(
-            f"ledger must be a path, a postgresql:// URL or None, got ledger={leading_text!r}, which is "
-            "SQLite's name of a database. Set ledger=None to keep the answers in the memory of "
-            "this process, or pass the path of a file."
+            f"ledger must be a path, a postgresql:// URL or None, got ledger={leading_text!r}, "
+            "which is SQLite's name of a database. Set ledger=None to keep the answers in the "
+            "memory of this process, or pass the path of a file."
         )
     path = Path(ledger).expanduser().absolute()
     if os.path.isdir(path):  # unlike Path.is_dir, also true if this user may not read the folder

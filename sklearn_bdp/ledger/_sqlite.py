@@ -92,7 +92,7 @@ _POLLING_INTERVAL = 0.001  # seconds between two attempts to begin a transaction
 
 
 def _publish(draft, path):
-    """Move the finished file ``draft`` to ``path``; return False if ``path`` exists."""
+    """Move the finished file ``draft`` to ``path``, unless that exists; return whether it moved."""
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -122,7 +122,7 @@ class SQLiteBackend(Backend):
         return str(self.path)
 
     def create(self, header, header_digest, rows=()):
-        """Create the file as a whole, unless it exists.
+        """Create the file as a whole, unless it exists; return whether it was created.
 
         It is built in memory, written under another name and linked into place. So an existing file
         is never taken for a new one: an empty file is an error, not a ledger with a new budget.
@@ -156,7 +156,7 @@ class SQLiteBackend(Backend):
                 draft.unlink()
 
     def read(self, after_number, limit=None):
-        """Return the contents of the file."""
+        """Return the contents of the file, None if there is no file."""
         if self._connection is None and not os.path.isfile(self.path):
             return None
         with self._translated():
@@ -269,7 +269,7 @@ class SQLiteBackend(Backend):
         raise failure
 
     def append(self, expected_head, row):
-        """Write the next entry; return when it is on the disk."""
+        """Write the next entry, inside :meth:`lock`; return when it is on the disk."""
         with self._translated():
             connection = self._connection
             head_update = connection.execute(

@@ -51,7 +51,10 @@ class WriterTurn:
                 self.close()
 
     def _draw_number(self) -> None:
-        """Draw the next number of the queue file, and lock the byte of this number."""
+        """Draw the next number of the queue file, and lock the byte of this number.
+
+        No number is set if another process keeps the queue file locked.
+        """
         is_new = not self._path.exists()
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._mode)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
@@ -74,7 +77,10 @@ class WriterTurn:
         self._set_lock(fcntl.F_UNLCK, 0)
 
     def is_first(self) -> bool:
-        """Return whether no writer with a smaller number is waiting or writing."""
+        """Return whether no writer with a smaller number is waiting or writing.
+
+        Always True if no number was drawn.
+        """
         if not self._number:
             return True
         # The kernel replies with a lock on one of the bytes of smaller numbers, or with F_UNLCK.

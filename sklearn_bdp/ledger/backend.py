@@ -201,7 +201,7 @@ class MemoryBackend(Backend):
 
     def __init__(self) -> None:
         self.owner_pid = os.getpid()
-        self._header: tuple[str, str] | None = None  # and its digest
+        self._header: tuple[str, str] | None = None  # text of the header and its digest
         self._rows: list[Row] = []
         self._lock = threading.Lock()
 
@@ -209,7 +209,7 @@ class MemoryBackend(Backend):
         return "in memory"
 
     def create(self, header, header_digest, rows=()):
-        """Store a header and the first entries, unless there are some."""
+        """Store a header and the first entries, unless there is a header; return whether it did."""
         if self._header is None:
             self._header = (header, header_digest)
             self._rows = list(rows)
@@ -217,7 +217,7 @@ class MemoryBackend(Backend):
         return False
 
     def read(self, after_number, limit=None):
-        """Return the contents of the ledger."""
+        """Return the contents of the ledger, None before :meth:`create`."""
         if self._header is None:
             return None
         header, header_digest = self._header
@@ -235,7 +235,10 @@ class MemoryBackend(Backend):
 
     @contextlib.contextmanager
     def lock(self, timeout):
-        """Return a context manager that keeps out other threads."""
+        """Return a context manager that keeps out other threads.
+
+        Raises LedgerBusyError if one holds the lock for longer than ``timeout`` seconds.
+        """
         if not self._lock.acquire(timeout=timeout):
             raise LedgerBusyError(f"the ledger was held for more than {timeout:g} s.")
         try:
@@ -273,7 +276,8 @@ def corrupted_error(ledger, problem):
 def other_format_error(ledger, ledger_format, made_by):
     """Return the error for a ledger with a format other than that of this version.
 
-    ``ledger``: a location or backend, for the message. ``made_by``: version in its header.
+    ``ledger``: a location or backend, for the message. ``ledger_format``: its format. ``made_by``:
+    package and version in its header.
     """
     if ledger_format in FORMATS:
         fix = (

@@ -181,7 +181,10 @@ class Ledger:
 
     @property
     def head(self) -> tuple[int, str]:
-        """Number and digest of the last entry this process has verified."""
+        """Number and digest of the last entry this process has verified.
+
+        After an error, the chain must contain this entry when it is read again.
+        """
         return self._expected_head if self._state is None else self._state.head
 
     def close(self) -> None:
@@ -298,7 +301,10 @@ class Ledger:
                     del self._state._write
 
     def _catch_up(self):
-        """Verify every entry after those verified earlier, up to the head."""
+        """Verify every entry after those verified earlier, up to the head; set the state.
+
+        Raises LedgerError, in one of its subclasses, if there is no ledger or it is damaged.
+        """
         ledger_state = self._state
         while True:
             contents = self.backend.read(0 if ledger_state is None else ledger_state.head[0], PAGE)
@@ -387,8 +393,9 @@ class Ledger:
     def _write(self, entry_kind, content, answers, secret_text):
         """Write the entry that follows the head, and return it.
 
-        ``content``: the :class:`BatchRecord` of a batch, or the JSON text of a note. ``answers``:
-        the :class:`Answers` of a batch, or ().
+        ``entry_kind``: "batch", "note" or "fact". ``content``: the :class:`BatchRecord` of a batch,
+        or the JSON text of a note. ``answers``: the :class:`Answers` of a batch, or ().
+        ``secret_text``: JSON text of the secret state, empty if the entry does not change it.
         """
         self._state._write = None  # a transaction writes one entry
         if entry_kind == "batch":
@@ -471,9 +478,10 @@ class Ledger:
             raise corrupted_error(self.backend, problem)
 
     def _differences(self, expected_header, header):
-        """Return descriptions of how the expected header differs from that of the ledger.
+        """Return a list of texts on how the expected header differs from that of the ledger.
 
-        Data are named only. Parameters are described with both values.
+        Data are named only. Parameters are described with both values. The list is empty if the
+        headers agree. If data differ, other differences are left out.
         """
         if not self._has_same_data(expected_header, header):
             return [f"other data ({self._data_difference(expected_header, header)})"]
@@ -507,11 +515,11 @@ class Ledger:
         if expected_header["correlation"] != header.get("correlation"):
             return _OTHER_CORRELATION.format(header.get("described"))
         targets_fact = SystemNote.TARGETS.value
-        targets = self._system_notes.get(targets_fact)
-        targets_in_ledger = (header.get("facts") or {}).get(targets_fact)
-        if None in (targets, targets_in_ledger):
+        targets_digest = self._system_notes.get(targets_fact)
+        targets_digest_in_ledger = (header.get("facts") or {}).get(targets_fact)
+        if None in (targets_digest, targets_digest_in_ledger):
             return "as many records, with other values or in another order, in X or y"
-        if targets != targets_in_ledger:
+        if targets_digest != targets_digest_in_ledger:
             return "other values or another order of y"
         return "the same y, with other values in X, another test_size or another random_state"
 
@@ -524,10 +532,14 @@ class Ledger:
 
 
 def _has_other_columns(expected_header, header):
-    """Return whether two headers are about tables with different names of columns."""
-    columns = expected_header.get("columns")
-    columns_in_ledger = header.get("columns")
-    return None not in (columns, columns_in_ledger) and columns != columns_in_ledger
+    """Return whether two headers are about tables with different names of columns.
+
+    False if one of the tables has no names.
+    """
+    names_digest = expected_header.get("columns")
+    names_digest_in_ledger = header.get("columns")
+    has_both = None not in (names_digest, names_digest_in_ledger)
+    return has_both and names_digest != names_digest_in_ledger
 
 
 def _n_holdout_records(header):
@@ -551,10 +563,10 @@ def read_notes(path: Any, name: Any, *, timeout: float = 60.0) -> list[Any]:
 
     Parameters
     ----------
-    path : str, Path or Backend
+    path : str, Path, LedgerURL, Backend or None
         The ledger; it need not exist.
-    name : str
-        Name of the notes.
+    name : str or SystemNote
+        Name of the notes of a user, or of the package.
     timeout : float, default=60.0
         Longest wait for other processes, in seconds.
 

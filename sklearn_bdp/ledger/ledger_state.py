@@ -92,7 +92,10 @@ class _Index:
         return self._answer_positions.get(key, ())
 
     def latest_entry(self, submitter: str, metric: str | None) -> int | None:
-        """Return the number of the latest entry that answers a submitter about a metric."""
+        """Return the number of the latest entry that answers a submitter about a metric.
+
+        None without such an entry.
+        """
         self._parse_answers()
         return self._latest_entries.get((submitter, metric))
 
@@ -166,7 +169,7 @@ class LedgerState:
         self._notes |= {SystemNote(name): [content] for name, content in header["facts"].items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes with all rows, without secrets, in place of the ledger."""
+        """Return the attributes by name; a copy of all rows without secrets replaces the ledger."""
         rows = [row._replace(secret_text="") for row in self.rows()]
         return vars(self) | {
             "_load": _LoadedRows(rows),
@@ -321,7 +324,8 @@ class LedgerState:
 
         A query was answered if the same key was recorded with the same metric and, but for
         rounding, the same cross-validated score in [0, 1]. If ``cv_score`` is None, the key alone
-        identifies the query. Of several recorded answers the latest is returned.
+        identifies the query. Of several recorded answers the latest is returned. Queries without a
+        recorded answer are missing in the result. Scores are in [0, 1].
         """
         answers = {}
         for key, cv_score, metric in queries:
@@ -479,5 +483,5 @@ def _continues_without_answers(record, previous_totals):
         and not totals.closed
         and totals.number == previous_totals.number
         and totals.n_rounds == previous_totals.n_rounds
-        and totals.released >= previous_totals.released
+        and totals.released >= previous_totals.released  # code lengths in nats
     )

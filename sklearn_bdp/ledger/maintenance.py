@@ -102,30 +102,30 @@ def upgrade_ledger(location: Any) -> str:
     the older version stay as they are. Raises LedgerVersionError if the ledger has this format, and
     LedgerError if it cannot be upgraded.
     """
-    older = Ledger(location)
-    older_format = older.header["format"]
+    older_ledger = Ledger(location)
+    older_format = older_ledger.header["format"]
     if older_format == FORMAT:
         raise LedgerVersionError(
-            f"ledger {older.backend} has format {FORMAT} already. Nothing was changed."
+            f"ledger {older_ledger.backend} has format {FORMAT} already. Nothing was changed."
         )
-    with _without_writers(older):
-        older.verify()
-        contents = _read_contents(older.backend)
+    with _without_writers(older_ledger):
+        older_ledger.verify()
+        contents = _read_contents(older_ledger.backend)
         if _has_uncharged_report(contents):
             raise LedgerError(
-                f"ledger {older.backend} was not upgraded: a final report was begun and did not "
-                "finish. The version that began it did not charge for that, so this version cannot "
-                "continue the ledger. Finish the report with the version that began it. The ledger "
-                "can still be read: python -m sklearn_bdp ledger show|export|verify. Nothing was "
-                "changed."
+                f"ledger {older_ledger.backend} was not upgraded: a final report was begun and did "
+                "not finish. The version that began it did not charge for that, so this version "
+                "cannot continue the ledger. Finish the report with the version that began it. The "
+                "ledger can still be read: python -m sklearn_bdp ledger show|export|verify. "
+                "Nothing was changed."
             )
         header, header_digest, rows = _convert(contents)
         head = head_of(header_digest, rows)
-        if isinstance(older.backend, PostgreSQLBackend):
-            newer_backend = PostgreSQLBackend(older.backend.url)
+        if isinstance(older_ledger.backend, PostgreSQLBackend):
+            newer_backend = PostgreSQLBackend(older_ledger.backend.url)
             _create(newer_backend, header, header_digest, rows, head=head)
-            return f"the tables of format {older_format} in {older.backend}"
-        path = older.backend.path
+            return f"the tables of format {older_format} in {older_ledger.backend}"
+        path = older_ledger.backend.path
         backup = path.with_name(f"{path.name}.format-{older_format}")
         draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}.upgrade")
         try:

@@ -144,7 +144,11 @@ class PostgreSQLBackend(Backend):
     # -- the four methods ---------------------------------------------------------------------
 
     def create(self, header, header_digest, rows=()):
-        """Create a ledger in one transaction, unless it exists; create missing tables."""
+        """Create a ledger in one transaction, unless it exists; create missing tables.
+
+        Returns whether it was created. Raises LedgerMismatchError if the database has a ledger of
+        the same records under another name.
+        """
         header_fields = parse_json(header)
         data_digest = header_fields.get("data", header_digest)
         chain_type = header_fields.get("chain", "")
@@ -177,7 +181,7 @@ class PostgreSQLBackend(Backend):
         return recorded_holdout is None
 
     def read(self, after_number, limit=None):
-        """Return the contents of the ledger at one moment."""
+        """Return the contents of the ledger at one moment, None if there is no ledger."""
         with self._translated():
             if self._locked_connection is not None:
                 return self._select_contents(self._locked_connection, after_number, limit)
@@ -209,7 +213,11 @@ class PostgreSQLBackend(Backend):
                     session.in_use.release()
 
     def append(self, expected_head, row):
-        """Store the next entry; if the reply to COMMIT is lost, look whether it was stored."""
+        """Store the next entry, inside :meth:`lock`.
+
+        If the reply to COMMIT is lost, this looks whether the entry was stored, and raises
+        LedgerUnavailableError if it was not or the server cannot be reached.
+        """
         import psycopg
 
         with self._translated():
@@ -296,7 +304,7 @@ class PostgreSQLBackend(Backend):
     # -- reading ------------------------------------------------------------------------------
 
     def _read(self, session, after_number, limit=None):
-        """Return the contents of the ledger, in a new transaction."""
+        """Return the contents of the ledger in a new transaction, None if there is no ledger."""
         self._begin(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
             return self._select_contents(session.connection, after_number, limit)
@@ -304,7 +312,7 @@ class PostgreSQLBackend(Backend):
             self._roll_back(session)
 
     def _select_contents(self, connection, after_number, limit=None):
-        """Return the contents of the ledger, inside a transaction."""
+        """Return the contents of the ledger inside a transaction, None if there is no ledger."""
         # Rights may be granted while this process runs, and a ledger may be created or upgraded.
         is_outdated = (
             self._relations is None or self._relations[1:] == _VIEWS or self._reads_older_tables()
@@ -358,7 +366,11 @@ class PostgreSQLBackend(Backend):
         return self._relations is not None and self._relations[0] != self.url.schema
 
     def _query(self, connection, statement, parameters, *, relations=None):
-        """Execute a query on a schema, ledger and entry relation, by default those in use."""
+        """Execute a query and return its cursor.
+
+        ``relations``: names of schema, ledger relation and entry relation, by default those in use.
+        """
+        # Names: of the schema, of the relation of ledgers, and of the relation of entries.
         schema, ledger, log = relations or self._relations
         return self._execute(
             connection, statement, parameters, schema=schema, ledger=ledger, log=log
@@ -384,14 +396,20 @@ class PostgreSQLBackend(Backend):
             self._execute(connection, sql_texts.TABLES)
 
     def _append_row(self, connection, expected_head, row):
-        """Append an entry; return False, without writing, if the head is not as expected."""
+        """Append an entry, and return True.
+
+        If the head is not as expected, nothing is written and the result is False.
+        """
         append = f"SELECT {{schema}}.sklearn_bdp_append({', '.join(['%s'] * 10)})"
         values = (self.url.holdout, *expected_head, *row)
         (is_appended,) = self._execute(connection, append, values).fetchone()
         return is_appended
 
     def _begin_writing(self, session, timeout):
-        """Begin a transaction and lock the row of this holdout; wait at most ``timeout`` s."""
+        """Begin a transaction and lock the row of this holdout; wait at most ``timeout`` seconds.
+
+        Without tables of this version there is no lock, and the transaction only reads.
+        """
         import psycopg
 
         milliseconds = max(1, math.ceil(1000 * timeout))

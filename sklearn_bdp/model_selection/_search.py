@@ -916,9 +916,9 @@ def select_best_row(rule, results, selection_scores, standard_errors):
     rule : object
         ``"best_lower"``: the highest lower end of an interval, and the better cross-validated score
         for ties. ``"one_se"``: the first candidate, in the order of the grid, whose verified score
-        is within one standard error of the best candidate's. All others: the best candidate, which is the one
-        with the highest selection score among those that the holdout did not correct, unless a
-        corrected one has a higher verified score.
+        is within one standard error of that of the best candidate. All others: the best candidate,
+        which is the one with the highest selection score among those that the holdout did not
+        correct, unless a corrected one has a higher verified score.
     results : dict
         ``cv_results_``.
     selection_scores : ndarray of shape (n_candidates,)
