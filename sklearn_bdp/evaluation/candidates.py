@@ -740,7 +740,10 @@ class Verifier:
         return content_key(key_type, recipe, candidate.columns)
 
     def _recipe_key(self, params, name):
-        """Return the key of a fit with these parameters on all columns, None if fits may differ."""
+        """Return the key of a fit with these parameters on all columns, None if fits may differ.
+
+        ``params``: of a candidate; ``name``: of a secondary metric, None for the metric that ranks.
+        """
         has_only_numbers = all(isinstance(value, Number) for value in params.values())
         if self._has_user_code and has_only_numbers:  # numbers do not replace the user's code
             return None
@@ -920,9 +923,10 @@ class Verifier:
         return queries
 
     def _answer_all(self, queries, secondary_names, n_train):
-        """Query the holdout about all candidates with scores.
+        """Query the holdout about all candidates with scores, and set the answers of the queries.
 
-        This is one batch, or two if the holdout has a budget.
+        This is one batch, or two if the holdout has a budget. ``queries``: of all candidates on the
+        metric that ranks; ``n_train``: number of training records behind a cross-validated score.
         """
         ranking_queries = list(filter(_has_scores, queries))
         queries_with_cv_score = [query for query in queries if math.isfinite(query.cv_score)]
@@ -946,7 +950,8 @@ class Verifier:
     def _fit_with_score(self, candidates, cv_scores):
         """Fit the candidates with a cross-validated score; return the columns of all candidates.
 
-        Their columns are used as rows, because candidates of selectors have no row.
+        Their columns are used as rows, because candidates of selectors have no row. ``cv_scores``:
+        in [0, 1]; NaN: the candidate is not fitted.
         """
         rows = [candidate.columns for candidate in candidates]
         indices_with_score = np.flatnonzero(np.isfinite(cv_scores))
@@ -960,6 +965,7 @@ class Verifier:
     def _answer(self, ranking_queries, secondary_queries, n_train):
         """Query the holdout in one batch, and set the answers of the queries.
 
+        Without a query nothing is done. ``n_train``: see :meth:`verify`.
         If the budget is too small, this raises BudgetExhaustedError for a batch with the metric
         that ranks, and leaves a batch of secondary metrics unanswered.
         """
@@ -1002,8 +1008,9 @@ class Verifier:
         """Return the query about a fitted candidate on one metric.
 
         ``name``: of a secondary metric, None for the metric that ranks. ``fit_result``: of the
-        candidate, for all metrics. ``find_reference``: None, or a function without arguments that
-        returns the TrainingReference, which a metric without a proven bound needs.
+        candidate, for all metrics. ``cv_score``: on this metric, in [0, 1]. ``find_reference``:
+        None, or a function without arguments that returns the TrainingReference, which a metric
+        without a proven bound needs.
         """
         metric_result = fit_result
         if name is not None:

@@ -88,6 +88,7 @@ def _check_no_dates(fit_data, model_times, model, *, in_time):
     """Raise ValueError if dates or a horizon were passed for a model that uses neither.
 
     ``model_times``: dates from ``times`` or from an index, None without several rows per date.
+    ``model``: declared correlation, for the message. ``in_time``: as for :func:`resolve_dates`.
     """
     if model_times is None and in_time and not fit_data.has_horizon:
         return
@@ -157,7 +158,10 @@ def _find_dates(fit_data):
 
 
 def _check_dates_of_tables(dates, tables):
-    """Raise ValueError unless each record has a date, and the dates of ``X_val`` are later."""
+    """Raise ValueError unless each record has a date, and the dates of ``X_val`` are later.
+
+    ``dates``: of all tables, one after the other; ``tables``: by name, "X" and perhaps "X_val".
+    """
     n_total = sum(map(num_samples, tables.values()))
     if len(dates) != n_total:
         raise ValueError(
@@ -173,7 +177,11 @@ def _check_dates_of_tables(dates, tables):
 
 
 def _check_before_holdout(dates, holdout):
-    """Raise ValueError if dates of training records are known and not all before the holdout."""
+    """Raise ValueError if dates of training records are known and not all before the holdout.
+
+    ``dates``: numbers, or None if the training records have none. ``holdout``: ReusableHoldout.
+    Nothing is compared if the holdout has no dates, or dates of another kind.
+    """
     calendar = holdout.dependence.sampling_scheme(holdout.n).calendar
     holdout_dates = None if calendar is None else calendar.dates
     if holdout_dates is None:

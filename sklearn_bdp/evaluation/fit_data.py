@@ -74,7 +74,7 @@ class FitData:
 def check_records(estimator, X, y, table="X"):
     """Raise ValueError if the estimator does not support a value in the records or targets.
 
-    ``table``: name of the records in messages.
+    ``table``: name of the records in messages, "X" or "X_val".
 
     ``fit`` of the estimator sees the training set only. Without this check, an unsupported missing
     value in the holdout would be scored as a wrong prediction.
@@ -106,7 +106,7 @@ def check_records(estimator, X, y, table="X"):
 
 
 def _check_order(X, y):
-    """Raise if records and targets were passed in each other's place."""
+    """Raise ValueError if records and targets were passed in each other's place."""
     shape = getattr(X, "shape", ())
     targets_shape = getattr(y, "shape", ())
     dtype = getattr(X, "dtype", None)
@@ -126,8 +126,9 @@ def _has_nested_estimator(estimator):
 def groups_by_table(n, n_validation, groups, groups_val):
     """Return the groups of ``X`` and of ``X_val``, None for a table without groups.
 
-    ``n`` and ``n_validation`` are the numbers of records. ``groups`` may contain the groups of
-    ``X`` followed by those of ``X_val``.
+    ``n`` and ``n_validation`` are the numbers of records of the tables. ``groups`` may contain the
+    groups of ``X`` followed by those of ``X_val``, if ``groups_val`` is None. Raises ValueError for
+    another number of labels.
     """
     for name, labels in (("groups", groups), ("groups_val", groups_val)):
         if labels is not None:
@@ -145,7 +146,8 @@ def groups_by_table(n, n_validation, groups, groups_val):
 def _check_n_labels(name, labels, n_records, hint):
     """Raise ValueError unless there are no labels, or one for each record of a table.
 
-    ``hint``: end of the message that shows how to pass the labels.
+    ``name``: argument with the labels, "groups" or "groups_val"; ``hint``: end of the message that
+    shows how to pass the labels.
     """
     table_name = name.replace("groups", "X")  # X or X_val
     if isinstance(labels, str):

@@ -181,8 +181,9 @@ class FinishedFits:
         return fold_scores
 
     def add(self, row, fold_index, fit_key, fold_scores, unit_scores=None, node_weights=None):
-        """Keep a finished fit in memory, and store it in the file.
+        """Keep a finished fit in memory, and store it in the file, if there is one.
 
+        A fit without a key (None) is not stored in the file.
         Weighted sum and power sums of ``fold_scores`` are set from its scores, if it has any.
         ``unit_scores``: mean scores in [0, 1] of the independent units of the fold, such as dates;
         None if these are the test records. ``node_weights``: of the test records in the score that
@@ -584,7 +585,7 @@ class CrossValidation:
         return HoldoutFitJob(self.verifier.setup, self.search), tasks_with_context
 
     def _store_fold(self, job, task, fold_scores):
-        """Store the FoldScores of one fit."""
+        """Store the FoldScores of one fit. ``job``: CVFitJob of its fold; ``task``: its FitTask."""
         self._ranking_score(fold_scores.sklearn_result)  # raises if the metric to verify is missing
         unit_scores = fold_scores.scores
         dates = self.holdout_split.time_ordered_dates()
@@ -630,7 +631,10 @@ class CrossValidation:
             self.n_train = effective_number(np.concatenate(self._node_weights))
 
     def _splits(self, splitter):
-        """Return the folds of the training set, as pairs of positions, after checking them."""
+        """Return the folds of the training set, as pairs of positions, after checking them.
+
+        Weights of nodes are set from them. Raises ValueError for folds that cannot be used.
+        """
         holdout_split = self.holdout_split
         n_expected = self.search.n_splits_
         try:
@@ -653,6 +657,7 @@ class CrossValidation:
         """Return a job for each fold with its unfinished tasks.
 
         Results of fits that were finished earlier are stored in ``results``, by row and fold.
+        ``tasks``: one for each candidate; ``splits``: training and test positions of each fold.
         """
         search = self.search
         setup = self.verifier.setup

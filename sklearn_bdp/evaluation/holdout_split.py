@@ -391,7 +391,10 @@ def _check_ambiguous_arguments(estimator, fit_data):
 
 
 def _check_coordinates(fit_data):
-    """Return the coordinates as an array of shape (n_samples, n_dimensions), or None."""
+    """Return the coordinates as an array of shape (n_samples, n_dimensions), None without any.
+
+    Raises ValueError for names that are not columns of ``X``.
+    """
     coordinates = fit_data.coordinates
     if coordinates is None:
         return None
@@ -409,7 +412,8 @@ def _check_coordinates(fit_data):
 def _declared_correlations(meta_estimator, config, fit_data):
     """Return the correlation of the training records, and the one that may declare a time order.
 
-    They may differ if ``holdout`` is a ReusableHoldout, whose dependence is declared there.
+    They may differ if ``holdout`` is a ReusableHoldout, whose dependence is declared there. The
+    first one is None if the training records are undeclared or independent.
     """
     correlation = meta_estimator.correlation
     if config is not None or correlation is not None:
@@ -476,7 +480,8 @@ def _model_of_training_set(model, train):
 def _past_records(scheme, X, y, rows, holdout_rows):
     """Return the PastRecords with dates before the holdout, in time order.
 
-    None without dates or without targets. ``rows``: positions of the records to choose from.
+    None without dates or without targets. ``scheme``: SamplingScheme of all records; ``rows``:
+    positions of the records to choose from; ``holdout_rows``: positions of the holdout records.
     """
     if scheme.calendar is None or y is None:
         return None
@@ -516,7 +521,8 @@ def _check_split(model, scheme, train, test, *, split_argument):
     """Raise ValueError if a training record and a holdout record may depend on one another.
 
     Chains may be cut, because their model accounts for it. Networks of finite strength may be
-    split by nodes (theory G13). ``split_argument``: the argument that made the split, for messages.
+    split by nodes (theory G13). ``model``, ``scheme``: of all records; ``train``, ``test``:
+    positions; ``split_argument``: the argument that made the split, for messages.
     """
     if scheme.calendar is not None:
         dates = scheme.record_blocks  # date code of each record

@@ -528,7 +528,7 @@ def _baseline(metric, training_targets):
     """Return the score of a constant prediction, None if it is unknown for the metric.
 
     For accuracy it is the proportion of the largest class in the training set, for balanced
-    accuracy 1 / n_classes, and for ROC AUC 1/2.
+    accuracy 1 / n_classes, and for ROC AUC 1/2. ``training_targets``: labels.
     """
     if metric.name == "roc_auc":
         return 0.5
@@ -581,7 +581,8 @@ def _notes_on_approximation(metric, query, holdout):
 def with_forecast(certificate, holdout, ledger_state, metric, *, n_train, training_variance):
     """Return a certificate with forecasts for its metric and the selected score.
 
-    The certificate is returned unchanged if no query can follow. Half-widths are in units of [0, 1]
+    The certificate is returned unchanged if no query can follow. Without a verified score only the
+    forecast for the metric is replaced. Half-widths are in units of [0, 1]
     here. ``n_train``: number of training records behind a cross-validated score;
     ``training_variance``: of the scores of training records in [0, 1], NaN if it is unknown.
     """
@@ -896,7 +897,10 @@ class FinalReportMixin(HoldoutEstimatorMixin):
         )
 
     def _forecast_report(self, *, scoring, compare, by, per, joint):
-        """Return the expected rows of :meth:`final_report`, from training records only."""
+        """Return the expected rows of :meth:`final_report`, from training records only.
+
+        The arguments are those of :meth:`final_report`.
+        """
         models, cv_scores, metric, variance = self._models_for_report(compare)
         scorings, is_verified_metric = _report_scorings(scoring, metric)
         has_cv_scores = is_verified_metric and np.isfinite(cv_scores).all()

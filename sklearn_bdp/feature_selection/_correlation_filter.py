@@ -453,7 +453,8 @@ def _has_classes(y):
 def _cell_half_widths(training_values, holdout_errors):
     """Return the half-widths of cells around training associations.
 
-    They are at most two standard errors of the associations on the holdout. A cell is so narrow
+    They are in the units of ``training_values``, associations of either sign. They are at most two
+    standard errors (``holdout_errors``) of the associations on the holdout. A cell is so narrow
     that the association of a useless attribute lies outside in nine of ten cases. So an association
     in the cell is likely to be replicated.
     """
@@ -482,7 +483,11 @@ class Target:
 
     @classmethod
     def from_targets(cls, y, has_classes, clip):
-        """Return the transformation estimated from training targets."""
+        """Return the transformation estimated from training targets.
+
+        ``has_classes``: whether targets are classes; ``clip``: standard deviations at which numbers
+        are clipped.
+        """
         classes = None
         center = 0.0
         scale = 1.0
@@ -526,7 +531,8 @@ class TrainingAssociations:
     def from_data(cls, X, y, has_classes, clip, n_effective):
         """Return the associations of the columns of ``X`` with the targets of training records.
 
-        ``n_effective``: effective number of training records.
+        ``has_classes``: whether targets are classes; ``clip``: standard deviations at which scores
+        are clipped; ``n_effective``: effective number of training records.
         """
         target = Target.from_targets(y, has_classes, clip)
         target_scores = target.scores(y)
@@ -563,7 +569,10 @@ class TrainingAssociations:
         return np.minimum(1.0, p_values * self.target.means.size)
 
     def attribute_scores(self, columns, positions):
-        """Return clipped standard scores in [-1, 1] of the columns at some positions."""
+        """Return clipped standard scores in [-1, 1] of the columns at some positions.
+
+        ``columns``: values of these columns only, for any records.
+        """
         deviations = _to_dense(columns) - self.centers[positions]
         return _clip_scores(deviations, self.scales[positions], self.target.clip)
 
@@ -681,11 +690,12 @@ def permutation_statistics(attribute_scores, target_scores, target_columns, *, a
 def permutation_tests(attribute_scores, target_scores, target_columns, *, beta, code_length, rng):
     """Return the rows of a report on associations, and the number of permutations.
 
-    A row has the columns value, lower, upper, p, q and q under any dependence, as in
-    :class:`AssociationRow`. P-values are adjusted by Holm, by Benjamini and Hochberg, and by
-    Benjamini and Yekutieli, and multiplied by ``exp(code_length)``, for the answers released before
-    the attributes were fixed. ``code_length``: of these answers, in nats. ``beta``: failure
-    probability of all intervals together.
+    The first three arguments are as for :func:`permutation_statistics`. A row has the columns
+    value, lower, upper, p, q and q under any dependence, as in :class:`AssociationRow`. P-values
+    are adjusted by Holm, by Benjamini and Hochberg, and by Benjamini and Yekutieli, and multiplied
+    by ``exp(code_length)``, for the answers released before the attributes were fixed.
+    ``code_length``: of these answers and of the number of the fixed list, in nats. ``beta``:
+    failure probability of all intervals together.
 
     An interval excludes 0 exactly if ``p`` is at most ``beta``. Holm's procedure proves a few more
     attributes than intervals with equal failure probabilities do. For these only the sign is

@@ -160,9 +160,10 @@ def _ranked_subsets(ranking, target, full_orders, n):
 
 
 def _path_sizes(target, n_groups, n):
-    """Return the numbers of feature groups on a path: each about 1.4 times the previous one.
+    """Return the set of the numbers of feature groups on a path.
 
-    The largest is all groups, or ``n // 2`` if there are more groups than ``n`` records.
+    Each is about 1.4 times the previous one. The largest is all groups, or ``n // 2`` if there are
+    more groups than ``n`` records. A number as ``target`` is the only one. For "stable" it is 1.
     """
     if target is not None:
         return {1 if target == "stable" else target}
@@ -266,8 +267,9 @@ def _orders(ranking, target, rows, univariate_scores):
 def _score_fold(setup, fold, ranking, target, univariate_scores, subsets, classes):
     """Return the :class:`FoldResult` or a traceback for each subset.
 
-    ``fold``: training and test positions; ``univariate_scores``: on its training records;
-    ``subsets``: pairs of a ranking's name and a number of feature groups.
+    ``fold``: training and test positions; ``target``: as for :func:`score_subsets`;
+    ``univariate_scores``: on its training records; ``subsets``: pairs of a ranking's name and a
+    number of feature groups; ``classes``: as for :func:`_score_columns`.
     """
     train, _ = fold
     orders = _orders(ranking, target, train, univariate_scores)
@@ -551,7 +553,8 @@ def _p_value_of_best(scored_subsets, candidate_indices, best_index, constant_ind
 
     The gain is that of predictions over chance if it is known (``ScoredSubset.chance_corrected``),
     otherwise the gain over the constant prediction. The constant is a weaker baseline, because its
-    score on a few hundred labels also varies by chance.
+    score on a few hundred labels also varies by chance. The p-value is 1 if the best subset does
+    not score higher than the constant. Indices refer to ``scored_subsets``.
 
     The gains are treated as jointly normal with the covariance of their per-record scores
     (Chernozhukov, Chetverikov and Kato 2013). The scores of subsets of one path are strongly

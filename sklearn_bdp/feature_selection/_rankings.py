@@ -97,7 +97,11 @@ def make_feature_groups(n_features, names, fixed_features, feature_groups):
 
 
 def _complete_groups(n_features, names, feature_groups):
-    """Return the columns of each group, and of a group for each other column, as tuples."""
+    """Return the columns of each group, and of a group for each other column, as tuples.
+
+    ``feature_groups``: parameter of a selector. Raises ValueError for an empty group or a column in
+    two groups.
+    """
     groups = [
         _column_positions("feature_groups", group, n_features, names)
         for group in feature_groups or ()
@@ -114,7 +118,9 @@ def _complete_groups(n_features, names, feature_groups):
 def _column_positions(parameter, columns, n_features, names):
     """Return the positions of columns that a parameter lists by position or name.
 
-    Raises TypeError without a list, and ValueError for an unknown or repeated column.
+    The list is empty if ``columns`` is None. ``parameter``: its name, for messages; ``names``: of
+    all columns, or None. Raises TypeError without a list, and ValueError for an unknown or repeated
+    column.
     """
     if columns is None:
         return []
@@ -229,6 +235,7 @@ class Ranking:
     def order(self, rows, univariate_scores, *, include_unscored=False):
         """Return the indices of the feature groups, best first, from some training records.
 
+        ``rows``: positions of these records.
         The score of a group is that of its best column. ``univariate_scores``: of the columns in
         these records. Groups without a finite score come last if ``include_unscored`` is set, and
         are left out otherwise.
@@ -301,7 +308,7 @@ def expected_false_selections(size, frequency, n_groups):
 
 
 def _group_scores(column_scores, feature_groups):
-    """Return the best score of the columns of each feature group."""
+    """Return the best score of the columns of each feature group, of shape (n_groups,)."""
     if len(feature_groups) == column_scores.size:  # each group is one column
         return column_scores
     starts = np.cumsum([0, *map(len, feature_groups.members)])
@@ -346,7 +353,7 @@ def is_text(column):
 
 
 def text_columns(X):
-    """Return the names of the columns of a frame that are not numeric."""
+    """Return the names of the columns of a frame that are not numeric; empty for other data."""
     if not is_frame(X) or holds_numbers(X):
         return []
     return [str(name) for name in X.columns if is_text(X[name])]

@@ -396,7 +396,10 @@ def _comparison(path, selected_index, constant_index, *, is_proven):
 
 
 def _stability_lines(selected_subset, frequencies, subset_size):
-    """Return sentences about the selected feature groups that half samples select, too."""
+    """Return sentences about the selected feature groups that half samples select, too.
+
+    ``frequencies``, ``subset_size``: as for :func:`path_report`.
+    """
     is_stable_ranking = selected_subset.ranking == "stable"
     min_frequency = STABLE_FREQUENCY if is_stable_ranking else _HIGH_FREQUENCY
     group_indices = selected_subset.group_indices

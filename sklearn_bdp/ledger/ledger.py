@@ -502,7 +502,7 @@ class Ledger:
         return differences
 
     def _data_difference(self, expected_header, header):
-        """Return how the records differ from those in the ledger, as far as its header shows.
+        """Return a text on how the records differ from those in the ledger, by its header.
 
         It has no digests of single columns: they would depend on holdout records.
         """

@@ -291,7 +291,7 @@ class PostgreSQLBackend(Backend):
         return sorted(names)
 
     def _readable_relations(self, connection):
-        """Yield (schema, ledger relation, entry relation) of each schema that this role can read.
+        """Yield names of schema, ledger relation and entry relation that this role can read.
 
         These are the schema of the URL, and schemas with tables of version 0.1.
         """
@@ -337,7 +337,7 @@ class PostgreSQLBackend(Backend):
         )
 
     def _find_relations(self, connection):
-        """Return (schema, ledger relation, entry relation) that has this holdout, or None."""
+        """Return names of schema, ledger relation and entry relation with this holdout, or None."""
         own_schema = self.url.schema
         layouts = {
             name: _Layout(is_readable, has_views)
@@ -379,7 +379,12 @@ class PostgreSQLBackend(Backend):
     # -- writing ------------------------------------------------------------------------------
 
     def _make_tables(self, connection, data_digest, *, is_upgrade):
-        """Create the tables if there are none; raise if the same records have a ledger."""
+        """Create the tables if the schema of the URL has none.
+
+        Raises LedgerMismatchError if the same records have a ledger in another schema.
+        ``data_digest``: of the holdout records; ``is_upgrade``: whether the ledger is upgraded from
+        tables of version 0.1, which then do not count.
+        """
         has_tables = False
         for schema, is_readable, has_views in self._execute(connection, sql_texts.LAYOUTS):
             if schema == self.url.schema:
@@ -433,7 +438,10 @@ class PostgreSQLBackend(Backend):
             self._begin(session, "BEGIN READ ONLY")
 
     def _holder(self, session):
-        """Return a clause of a message that describes the current writer, from "by" on."""
+        """Return a clause of a message that describes the current writer, from "by" on.
+
+        It names no role if the writer is unknown.
+        """
         import psycopg
 
         try:

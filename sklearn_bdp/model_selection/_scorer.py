@@ -266,6 +266,7 @@ class HoldoutScorer:
     def _score(self, estimator, X, y, sample_weight, in_validation):
         """Return the verified score of a model, in score units.
 
+        ``X``, ``y``: training records, which the model need not have been fitted on.
         ``in_validation``: whether cross-validation of scikit-learn calls the scorer. If it passes
         the training rows of the model, their ordinary score is returned.
         """
@@ -464,7 +465,8 @@ class HoldoutScorer:
         """Return the :class:`_ScoredModel` of an estimator, which is new at the first call.
 
         The first data determine the metric, too: default bounds of regression errors come from the
-        targets, and a subsample has other bounds.
+        targets, and a subsample has other bounds. ``X``, ``y``: the data of this call, which a new
+        object copies. In cross-validation an equal model of another fold is new.
         """
         for scored_model in self._shared_state.models:
             if scored_model.is_of(estimator) and scored_model.is_unchanged(estimator):
@@ -567,7 +569,10 @@ class HoldoutScorer:
         return None if same_names(names, holdout_names) else list(names)
 
     def _store_columns(self, fold_key, X):
-        """Store digests of all columns of a fold, by which some of them are found later."""
+        """Store digests of all columns of a fold, by which some of them are found later.
+
+        ``fold_key``: digest of the targets of the fold. Data without codes are not stored.
+        """
         codes = column_codes(X)
         if codes is not None:
             stored_items = list(self._shared_state.column_digests_by_fold.items())
@@ -652,6 +657,7 @@ def column_codes(X, *, single=False):
 def detect_alteration(first_X, first_y, X, y):
     """Return the :class:`ColumnAlteration` of ``X`` since the first data, None for other rows.
 
+    ``first_X``, ``first_y``: records and targets that the model was first scored on.
     It is empty for the same rows and for some of them. Raises ValueError if some columns are equal
     and others differ in a way that cannot be applied to other records.
     """
@@ -807,8 +813,9 @@ def _out_of_sample_errors(estimator, X, y, *, is_tested):
 def _query_key(key, columns, alteration):
     """Return the query key of a model with some holdout columns, or with altered ones.
 
-    ``key``: of the model, or None. Columns that are equal on the training records may differ on the
-    holdout, so the key covers which columns were selected.
+    ``key``: of the model; None: the result is None. ``columns``: names or positions, or None for
+    all; ``alteration``: :class:`ColumnAlteration` or None. Columns that are equal on the training
+    records may differ on the holdout, so the key covers which columns were selected.
     """
     if key is None:
         return None
