@@ -220,7 +220,10 @@ class FinalReport(RenderedResult):
             Sample size and positives, earlier use of the holdout, the first estimate with its
             interval and target, and coverage and methods of all intervals. Losses are positive.
         """
-        return methods_section(self)
+        _, legend = _short_model_names([row.model for row in self.rows])
+        has_several_models = len(legend) > 1
+        letter_of_model = {model: letter for letter, model in legend if has_several_models}
+        return methods_section(self, letter_of_model)
 
     def _lines(self):
         """Yield sentences on the guarantees of the report."""
@@ -457,6 +460,16 @@ def _letter_of_model(names):
     }
 
 
+def _unclipped_rows(name, rows):
+    """Return a text on the comparisons that do not clip a metric, empty if there are none."""
+    has_difference = any(row.metric == name for row in rows)
+    has_skill = any(row.metric == f"skill score ({name})" for row in rows)
+    if not (has_difference or has_skill):
+        return ""
+    comparisons = " and ".join(["differences"] * has_difference + ["skill scores"] * has_skill)
+    return f" in rows about one model. {comparisons.capitalize()} use unclipped errors"
+
+
 def _short_metric_names(rows):
     """Return a short name for each row's metric, and a legend.
 
@@ -468,7 +481,8 @@ def _short_metric_names(rows):
     for row in rows:
         name, separator, detail = row.metric.partition(" (")
         if separator and not name.startswith("skill score"):
-            legend.append((name, detail.removesuffix(")")))
+            detail = detail.removesuffix(")")
+            legend.append((name, f"{detail}{_unclipped_rows(name, rows)}"))
         else:
             name = row.metric
         if row.positive and len(classes) > 1:

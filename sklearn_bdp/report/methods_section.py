@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from sklearn_bdp.metrics.proofs import BETS, CLASSES, COUNTS, FREE, PAST, RECALLS, TAIL
@@ -18,22 +19,34 @@ _PROSE_NAMES = {
     "r2": "R²",
     "neg_brier_score": "Brier score",
     "neg_log_loss": "log loss",
+    "recall": "sensitivity (recall)",
 }
-#: Methods of intervals with their sources; ``{s}`` is the ending of the plural.
+#: Rows of scores by class whose proven limits are those of a U-statistic; others are means.
+_AUC = "roc_auc"
+_CLASS_MEANS = "limits of a mean over classes"
+#: Method of rows under a level of privacy.
+_NOISE = "through noise"
+#: Methods of intervals with their sources. ``{s}`` is the ending of the plural, ``{units}`` the
+#: name of the sampling units.
 _SOURCES = {
     COUNTS: "Clopper-Pearson interval{s} (Clopper and Pearson 1934)",
     BETS: "betting interval{s} (Voráček and Orabona 2025)",
     FREE: (
-        "bound{s} for records in any order (supermartingale of fixed bets, Waudby-Smith and "
-        "Ramdas 2024)"
+        "betting interval{s} without the assumption of identically distributed {units} (Waudby-"
+        "Smith and Ramdas 2024)"
     ),
     CLASSES: (
-        "U-statistic bound{s} given the class counts (Hoeffding 1963, with bets as in Waudby-Smith "
-        "and Ramdas 2024)"
+        "U-statistic bound{s} conditional on the numbers of positives and negatives (Hoeffding "
+        "1963, with bets as in Waudby-Smith and Ramdas 2024)"
     ),
-    PAST: "martingale bound{s} (bets over dates, valid for any dependence between them)",
+    _CLASS_MEANS: "concentration bound{s} conditional on the numbers of records of each class",
+    PAST: (
+        "martingale bound{s} (bets with stakes fixed in advance, similar to Waudby-Smith and "
+        "Ramdas 2024)"
+    ),
     TAIL: "concentration bound{s} of the declared dependence model",
     RECALLS: "combined interval{s} of the recall of each class",
+    _NOISE: "concentration bound{s} of scores that were released with noise",
 }
 #: Last words of names of metrics that have an article in prose.
 _NOUNS = (
@@ -48,8 +61,23 @@ _THRESHOLD_METRICS = (
 _NEGATIVE = "neg_"
 #: Start of the note on errors that are clipped in the proven interval only.
 _CLIPPED_NOTE = "The proven interval is about errors clipped"
+#: Start of the note on a level beyond those at which an approximate method was checked.
+_LEVEL_NOTE = "The failure probability of this row"
+#: Start of the note on an interval that does not come from the jackknife.
+_FEW_ERRORS_NOTE = "Few records are wrong"
+_TRUNCATED_NOTE = re.compile(r"The proven interval counts differences beyond (±\S+) as that\.")
+_CLIPPED_ERRORS = re.compile(r"clipped at errors of (.+)\)$")
+_CLIPPED_PROBABILITY = re.compile(r"clipped at a probability of (.+)\)$")
+#: Forecasts that are made several dates before their scores, in the text of a target.
+_HORIZON = re.compile(r"when the forecast was made, (\d+) (\w+) before the outcome")
+#: Targets of the intervals of nodes of a network, and of other dependent records.
+_NODES = "these nodes"
+_DEPENDENT_TARGETS = ("later records", "these records", "new records at the places")
+_TARGETS_IN_PROSE = {
+    "new records like these": "new records from the population of the holdout records"
+}
 _PAIR = re.compile(" minus | against ")  # between the models of a difference or a skill score
-_MAX_ESTIMATES = 3  # metrics that are named in one sentence on approximate intervals
+_MAX_ESTIMATES = 3  # estimates that are named in one sentence
 #: Parameters of a model that do not describe it, in the code of the model.
 _UNNAMED_PARAMETERS = re.compile(
     r"(?<=\()((random_state|n_jobs|verbose)=\w+(, )?)+|, (random_state|n_jobs|verbose)=\w+"
@@ -57,41 +85,43 @@ _UNNAMED_PARAMETERS = re.compile(
 _AVERAGES = ("macro", "micro", "weighted", "samples")
 
 
-def methods_section(report: Any) -> str:
+def methods_section(report: Any, letter_of_model: Mapping[str, str]) -> str:
     """Return sentences on the sample, the first estimate, its target, and the coverage of all.
 
     Parameters
     ----------
     report : FinalReport
         The report that a paper is about.
+    letter_of_model : mapping of str to str
+        Letters that replace long names of models in the table; empty if all names are short.
     """
     sentences = [
         *_sample_sentences(report),
         *_use_sentences(report),
-        *_estimate_sentences(report),
+        *_estimate_sentences(report, letter_of_model),
+        *_letter_sentences(report, letter_of_model),
         *_target_sentences(report),
     ]
     proven_rows = [row for row in report.rows if row.proven is not None]
-    n_approximate = sum(row.approximate is not None for row in report.rows)
+    approximate_rows = [row for row in report.rows if row.approximate is not None]
     if report.alpha_approximate is None:
-        n_approximate = 0
+        approximate_rows = []
     if proven_rows:
-        sentences += _proven_sentences(report, proven_rows, has_approximate=n_approximate > 0)
-    if n_approximate:
-        sentences.append(_approximate_sentence(report, n_approximate))
-    if proven_rows and n_approximate and report.joint:
-        confidence_of_both = _percent(2.0 * report.confidence_level - 1.0)
-        sentences.append(
-            f"The {_percent(report.confidence_level)} holds for each kind of interval separately. "
-            f"Both kinds read together have nominal simultaneous coverage of {confidence_of_both}."
-        )
+        has_approximate = len(approximate_rows) > 0
+        sentences += _proven_sentences(report, proven_rows, has_approximate=has_approximate)
+        sentences.append(_assumption_sentence(report, proven_rows))
+    if approximate_rows:
+        sentences += _approximate_sentences(report, approximate_rows)
+    if proven_rows and approximate_rows:
+        sentences += _family_sentences(report)
     sentences += _clip_sentences(report)
-    n_without = sum(not math.isfinite(row.lower) for row in report.rows)
-    if n_without:
-        estimates = "1 estimate has" if n_without == 1 else f"{n_without} estimates have"
-        sentences.append(f"The notes in the report state why {estimates} no interval.")
+    sentences += _sentences_on_missing_intervals(report, letter_of_model)
     if any(row.metric.startswith(_THRESHOLD_METRICS) for row in report.rows):
-        sentences.append("Classes were predicted at the default threshold of each model.")
+        model = "each model" if len(_models(report)) > 1 else "the model"
+        sentences.append(
+            f"Class labels are those of {model}'s predict method: for most probabilistic "
+            "classifiers of two classes, the threshold is a probability of 0.5."
+        )
     sentences.append("Intervals were computed with the Python package sklearn_bdp.")
     return " ".join(sentences)
 
@@ -105,7 +135,7 @@ def _sample_sentences(report):
     label_text = f": {label}" * bool(label)
     n_units_positive = first.n_events if not first.subgroup else None
     details = ""
-    if unit_name == "records" or n_units == report.n:
+    if unit_name in ("records", "nodes") or n_units == report.n:
         samples = f"{n_units:,} {unit_name}"
         if n_positive is not None and not first.subgroup:
             details = f"{n_positive:,} positive{label_text}"
@@ -118,11 +148,19 @@ def _sample_sentences(report):
             details = f"{n_positive:,} positive records, {details}"
     samples += f" ({details})" * bool(details)
     weighting_of_groups = {
-        "unit": " per group (all groups weigh the same)",
+        "unit": " per group",
         "record": " per record (all records weigh the same)",
     }
     weighting = weighting_of_groups[report.per] * (unit_name == "groups")
     yield f"Performance{weighting} was estimated on a holdout of {samples}."
+    if unit_name == "groups" and report.per == "unit":
+        metric_names = {row.metric.partition(" (")[0] for row in report.rows}
+        by_class = [_prose_name(name) for name in ("recall", _AUC) if name in metric_names]
+        also = f", also the {' and the '.join(by_class)}," * bool(by_class)
+        yield (
+            f"Each group had the same total weight. Every score{also} refers to a random record of "
+            "a random group."
+        )
     row_of_subgroup = {row.subgroup: row for row in report.rows if row.subgroup}
     subgroup_texts = [
         f"{subgroup} ({_count_text(row, unit_name)})"
@@ -135,6 +173,8 @@ def _sample_sentences(report):
 
 def _unit_name(report):
     """Return the name of the sampling units; of dates the unit of time, such as days."""
+    if report.rows[0].target.startswith(_NODES) and report.units[1] == "records":
+        return "nodes"
     in_target = re.match(r"these [\d,]+ (\w+), each given", report.rows[0].target)
     return in_target[1] if in_target else report.units[1]
 
@@ -144,7 +184,7 @@ def _count_text(row, unit_name):
     text = f"{row.n_units:,} {unit_name}"
     if row.n_events is None:
         return text
-    positive = "positive" if unit_name == "records" else "with a positive record"
+    positive = "positive" if unit_name in ("records", "nodes") else "with a positive record"
     return f"{text}, {row.n_events:,} {positive}"
 
 
@@ -154,14 +194,16 @@ def _use_sentences(report):
     estimates = "1 estimate" if n_rows == 1 else f"{n_rows} estimates"
     if report.n_batches:
         rounds = "1 round" if report.n_batches == 1 else f"{report.n_batches:,} rounds"
-        scores = f"{report.n_answered:,} scores had been"
+        scores = f"{report.n_answered:,} performance estimates on the same holdout had been"
         if report.n_answered == 1:
-            scores = "1 score had been"
+            scores = "1 performance estimate on the same holdout had been"
+        models = "models" if len(_models(report)) > 1 else "model"
         yield (
-            f"Before this evaluation, {scores} verified on the same holdout in {rounds} of model "
-            "selection, so that the choice of the final models may depend on them. All intervals "
-            f"account for this. The models and metrics of the final evaluation ({estimates}) were "
-            "fixed before it."
+            f"Before this evaluation, {scores} disclosed in {rounds} of model selection and may "
+            f"have influenced the choice of the final {models}. The levels of all intervals were "
+            "raised to allow for this. The point estimates are the observed values and were not "
+            "corrected for selection. The models and metrics of the final evaluation "
+            f"({estimates}) were fixed before it."
         )
     else:
         yield (
@@ -175,14 +217,41 @@ def _use_sentences(report):
             "Differences between models are those of the first minus the second model on the same "
             "records."
         )
+    differences = [row.subgroup for row in report.rows if " minus " in row.subgroup]
+    differences = list(dict.fromkeys(differences))
+    if 0 < len(differences) <= _MAX_ESTIMATES:
+        are = "is" if len(differences) == 1 else "are"
+        noun = "The difference" if len(differences) == 1 else "The differences"
+        yield f"{noun} between subgroups {are} {_listed(differences)}."
+    elif differences:
+        yield "Differences between subgroups are those of the first minus the second subgroup."
+    if any(" against " in row.model for row in report.rows):
+        yield (
+            "The skill score of a model against another is 1 minus its mean loss divided by that "
+            "of the other."
+        )
     if any(row.metric.startswith(_NEGATIVE) for row in report.rows):
         yield (
             "In the table of the report, losses have a negative sign, so that larger values are "
             "better."
         )
+        if any(
+            row.metric.startswith(_NEGATIVE) and " minus " in row.model + row.subgroup
+            for row in report.rows
+        ):
+            yield (
+                "Differences of losses are multiplied by -1, too: a positive difference favors the "
+                "first one."
+            )
 
 
-def _estimate_sentences(report):
+def _models(report):
+    """Return the names of the models that have a row of their own, without repetition."""
+    names = [row.model for row in report.rows if not _PAIR.search(row.model)]
+    return list(dict.fromkeys(names))
+
+
+def _estimate_sentences(report, letter_of_model):
     """Yield a sentence on the first estimate; none without an interval."""
     first = report.rows[0]
     if not math.isfinite(first.lower):
@@ -194,53 +263,78 @@ def _estimate_sentences(report):
     subject = (
         _prose_name(name)
         + f" ({', '.join(details)})" * bool(details)
-        + f" of {_model_name(report, first)}"
+        + f" of {_model_name(report, first.model, letter_of_model)}"
     )
     subject += f" for {first.subgroup}" * bool(first.subgroup)
     value, lower, upper = first.value, first.lower, first.upper
     if name.startswith(_NEGATIVE):  # papers state losses
         value, lower, upper = -value, -upper, -lower
     level = _percent(report.confidence_level)
-    kind = "approximate " * (first.proven is None)
-    if report.joint and len(report.rows) > 1:
-        kind = "simultaneous " + kind
+    joint = "simultaneous " * (report.joint and len(report.rows) > 1)
+    kind = "approximate " * (first.proven is None) + joint
     interval = f"{kind}{level} confidence interval {_limits_text(lower, upper)}"
     if first.proven is not None and first.approximate is not None:
         approximate_lower, approximate_upper = first.approximate
         if name.startswith(_NEGATIVE):
             approximate_lower, approximate_upper = -approximate_upper, -approximate_lower
         limits_text = _limits_text(approximate_lower, approximate_upper)
-        interval += f", approximate {level} interval {limits_text}"
+        if any(note.startswith(_CLIPPED_NOTE) for note in first.notes):
+            limits_text = f"for unclipped errors {limits_text}"
+        interval += f", approximate {joint}{level} confidence interval {limits_text}"
     yield f"The {subject} was {format_score(value)} ({interval})."
 
 
-def _model_name(report, row):
-    """Return the model of a row without parameters that do not describe it."""
-    name = row.model.removesuffix(f", refitted {report.refit}")
-    return _UNNAMED_PARAMETERS.sub("", name)
+def _letter_sentences(report, letter_of_model):
+    """Yield a sentence on each letter that stands for a model in the table.
+
+    The sentence on the first estimate explains the letter of its model.
+    """
+    first = report.rows[0]
+    for model, letter in letter_of_model.items():
+        if model != first.model or not math.isfinite(first.lower):
+            yield f"Model {letter} is {_described_model(report, model)}."
+
+
+def _model_name(report, model, letter_of_model):
+    """Return the name of a model, after its letter in the table if it has one."""
+    description = _described_model(report, model)
+    letter = letter_of_model.get(model)
+    return description if letter is None else f"model {letter} ({description})"
+
+
+def _described_model(report, model):
+    """Return the name of a model without parameters that do not describe it."""
+    return _UNNAMED_PARAMETERS.sub("", model.removesuffix(f", refitted {report.refit}"))
 
 
 def _target_sentences(report):
     """Yield sentences on the targets of the intervals."""
     targets = list(dict.fromkeys(row.target for row in report.rows))
-    models = {row.model for row in report.rows if not _PAIR.search(row.model)}
-    article = "each" if len(models) > 1 else "the"
+    targets = [_TARGETS_IN_PROSE.get(target, target) for target in targets]
+    article = "each" if len(_models(report)) > 1 else "the"
     model = "the refitted models" if report.refit else f"{article} fitted model"
-    weighting = ""
-    if report.per == "unit" and report.units[1] == "groups":
-        weighting = ", where all groups weigh the same"
     if len(targets) == 1:
         yield (
-            f"The estimand is the value of the metric that is expected for {model} on "
-            f"{targets[0]}{weighting}."
+            f"The estimand is the value of the metric that is expected for {model} on {targets[0]}."
         )
+        if _is_in_time(report):
+            yield "It does not refer to other periods, in which performance may differ."
         return
-    numbered = [f"({number}) on {target}" for number, target in enumerate(targets, 1)]
     count = "two" if len(targets) == 2 else f"{len(targets)}"
     yield (
-        f"There are {count} estimands for each metric: the value of the metric that is expected "
-        f"for {model}{weighting} {', and '.join(numbered)}. The estimate above refers to (1)."
+        f"There are {count} estimands for each metric, the values that are expected for {model}."
     )
+    for number, target in enumerate(targets, 1):
+        yield f"Estimand ({number}) is the expected value on {target}."
+    if _is_in_time(report):
+        neither = "Neither refers" if len(targets) == 2 else "None refers"
+        yield f"{neither} to other periods, in which performance may differ."
+    yield "The estimate above refers to (1)."
+
+
+def _is_in_time(report):
+    """Return whether the units are dates, each judged given its past."""
+    return _unit_name(report) != report.units[1] and not report.rows[0].target.startswith(_NODES)
 
 
 def _listed(texts):
@@ -272,21 +366,24 @@ def _proven_sentences(report, rows, *, has_approximate):
     coverage = " with proven coverage" * has_approximate
     level = _percent(1.0 - report.alpha_proven)
     probability = f"with probability at least {_percent(report.confidence_level)}"
+    earlier = " and all proven intervals released earlier" * bool(report.n_batches)
     if not report.joint:
         yield (
             f"Each confidence interval{coverage} was computed at level {level}, so that by itself "
             f"it covers its target {probability}, after any earlier evaluations."
         )
     elif len(rows) == 1:
+        claim = "It covers its target"
+        if earlier:
+            claim = f"It{earlier} cover their targets simultaneously"
         yield (
-            f"The confidence interval{coverage} was computed at level {level}, so that it and all "
-            f"intervals released earlier cover their targets simultaneously {probability}."
+            f"The confidence interval{coverage} was computed at level {level}. {claim} "
+            f"{probability}."
         )
     else:
         yield (
-            f"The {len(rows)} confidence intervals{coverage} were computed at level {level} each, "
-            "so that they and all intervals released earlier cover their targets simultaneously "
-            f"{probability}."
+            f"The {len(rows)} confidence intervals{coverage} were computed at level {level} each. "
+            f"They{earlier} cover their targets simultaneously {probability}."
         )
     yield from _method_sentences(report, rows)
     transformed = ("f1", "jaccard")
@@ -296,16 +393,84 @@ def _proven_sentences(report, rows, *, has_approximate):
     ):
         yield "Intervals of F1 are those of the Jaccard index J, a proportion, as 2J/(1 + J)."
     methods = [row.method for row in rows]
-    if any("for each class" in method for method in methods):
+    rows_by_recall = [row for row in rows if "for each class" in row.method]
+    if rows_by_recall:
+        recalls = "the recall"
+        if all(" minus " in row.model for row in rows_by_recall):
+            recalls = "the difference in the recall"
         yield (
-            "Intervals of means over classes combine intervals of all classes, whose error "
-            "probabilities add up (Bonferroni)."
+            f"Intervals for {_listed(_estimates(rows_by_recall))} combine intervals of {recalls} "
+            "of each class, which share the failure probability (Bonferroni)."
         )
     if any("for each subgroup" in method for method in methods):
         yield (
-            "Intervals of differences between subgroups combine intervals of both, each at half "
-            "the error probability."
+            "Proven intervals of differences between subgroups combine opposite limits of both "
+            "subgroups' intervals, each at half the failure probability."
         )
+    if report.units[1] == "groups" and any(method.startswith(CLASSES) for method in methods):
+        yield "Bounds conditional on these numbers use one random record of each group."
+    yield from _truncation_sentences(rows)
+    horizon = _longest_horizon(report)
+    if horizon > 1 and any(method.startswith(PAST) for method in methods):
+        yield (
+            f"For estimand (2), Hölder's inequality joins {horizon} interleaved series of "
+            "forecasts that do not overlap."
+        )
+
+
+def _truncation_sentences(rows):
+    """Yield a sentence on each limit of the differences that count in proven intervals."""
+    rows_by_limit = {}
+    for row in rows:
+        for match in filter(None, map(_TRUNCATED_NOTE.fullmatch, row.notes)):
+            rows_by_limit.setdefault(match[1], []).append(row)
+    n_differences = sum(" minus " in row.model for row in rows)
+    for limit, truncated_rows in rows_by_limit.items():
+        metrics = ""
+        if len(truncated_rows) < n_differences:
+            metrics = f" in {_listed([*dict.fromkeys(map(_with_article, truncated_rows))])}"
+        yield (
+            f"For the proven intervals, differences{metrics} beyond {limit} per record count as "
+            f"{limit}."
+        )
+
+
+def _longest_horizon(report):
+    """Return the largest number of dates between a forecast and its score, as targets state it."""
+    horizons = [_HORIZON.search(row.target) for row in report.rows]
+    return max((int(match[1]) for match in horizons if match), default=1)
+
+
+def _assumption_sentence(report, rows):
+    """Return a sentence on the assumptions of proven coverage."""
+    unit_name = _unit_name(report)
+    if _is_in_time(report):
+        return (
+            f"Proven coverage assumes nothing about the dependence between {unit_name} or about "
+            "drift. It requires that forecasts use no outcome that was unknown when they were "
+            f"made, and that the choice of the {unit_name} did not depend on outcomes."
+        )
+    target = report.rows[0].target
+    has_declared_strength = any(row.method.startswith(TAIL) for row in rows)
+    if has_declared_strength or target.startswith(_DEPENDENT_TARGETS):
+        return (
+            "Proven coverage requires that records depend on each other no more than declared and "
+            "that no holdout record was used for fitting."
+        )
+    if target.startswith(_NODES):
+        return (
+            "Proven coverage requires that, given its neighbors in the declared graph, the label "
+            "of a node does not depend on other nodes. Features must not be computed from labels, "
+            "and predictions must not use the label of another holdout node."
+        )
+    if any(row.method.startswith(FREE) for row in rows):
+        return (
+            f"Proven coverage requires independent {unit_name}, of which none was used for fitting."
+        )
+    return (
+        f"Proven coverage requires independent {unit_name} that were drawn from one population and "
+        "not used for fitting."
+    )
 
 
 def _method_sentences(report, rows):
@@ -313,11 +478,14 @@ def _method_sentences(report, rows):
     rows_by_method = {}
     for row in rows:
         method = next((name for name in _SOURCES if row.method.startswith(name)), row.method)
+        if method == CLASSES and not row.metric.startswith(_AUC):
+            method = _CLASS_MEANS
         rows_by_method.setdefault(method, []).append(row)
     for method, rows_of_method in rows_by_method.items():
         source = _SOURCES.get(method, method)
         is_single = len(rows_of_method) == 1
-        text = f"A {source}".format(s="") if is_single else source.format(s="s")
+        source = source.format(s="" if is_single else "s", units=_unit_name(report))
+        text = f"A {source}" if is_single else source
         purpose = ""
         if len(rows_of_method) < len(report.rows):
             purpose = f" for {_listed(_estimates(rows_of_method))}"
@@ -348,46 +516,175 @@ def _with_article(row):
 
 
 def _clip_sentences(report):
-    """Yield sentences on losses that are clipped, without the clip of the first estimate."""
-    clipped_metrics = [row.metric for row in report.rows if " (clipped at " in row.metric]
-    for metric in dict.fromkeys(clipped_metrics):
-        name, _, detail = metric.partition(" (")
-        if metric != report.rows[0].metric and not name.startswith("skill score"):
-            yield f"The {_prose_name(name)} is {detail.removesuffix(')')}."
-    if any(note.startswith(_CLIPPED_NOTE) for row in report.rows for note in row.notes):
-        yield "Approximate intervals of errors are about errors that are not clipped."
+    """Yield sentences on losses that are clipped, and on the rows and intervals that are not."""
+    metrics = dict.fromkeys(row.metric for row in report.rows if " (clipped at " in row.metric)
+    is_unclipped_approximately = any(
+        note.startswith(_CLIPPED_NOTE) for row in report.rows for note in row.notes
+    )
+    for metric in metrics:
+        if metric.startswith("skill score"):
+            continue
+        name = metric.partition(" (")[0]
+        prose_name = _prose_name(name)
+        errors = _CLIPPED_ERRORS.search(metric)
+        probability = _CLIPPED_PROBABILITY.search(metric)
+        if errors:
+            yield (
+                f"In the {prose_name}, absolute errors above {errors[1]} count as {errors[1]} (a "
+                "limit fixed without the holdout)."
+            )
+        elif probability:
+            yield (
+                f"In the {prose_name}, probabilities of the observed class below {probability[1]} "
+                f"count as {probability[1]}, for scores and all intervals."
+            )
+        else:
+            yield f"The {prose_name} is {metric.partition(' (')[2].removesuffix(')')}."
+        unclipped = _unclipped_comparisons(report, name)
+        if errors and is_unclipped_approximately:
+            yield (
+                "This holds for scores of single models and their proven intervals. Their "
+                "approximate intervals are about unclipped errors."
+            )
+        elif errors:
+            yield "This holds for all scores and intervals of this metric."
+        if unclipped:
+            yield (
+                f"{unclipped[0].upper()}{unclipped[1:]} use unclipped errors, so that they may "
+                "deviate from those of the clipped scores."
+            )
 
 
-def _approximate_sentence(report, n_intervals):
-    """Return a sentence on the coverage and the method of approximate intervals.
+def _unclipped_comparisons(report, name):
+    """Return the comparisons of models that do not clip a metric, in words; empty without any."""
+    comparisons = {
+        "differences": any(
+            row.metric == name and " minus " in row.model and not row.subgroup
+            for row in report.rows
+        ),
+        "skill scores": any(row.metric == f"skill score ({name})" for row in report.rows),
+    }
+    return _listed([words for words, is_present in comparisons.items() if is_present])
 
-    ``n_intervals``: number of these intervals.
-    """
-    method = f"jackknife over {_unit_name(report)}"
-    rows = [row for row in report.rows if row.approximate is not None]
+
+def _approximate_sentences(report, rows):
+    """Yield sentences on the coverage and the methods of approximate intervals."""
+    without_proof = [row for row in rows if row.proven is None]
     estimates = _estimates(rows)
     purpose = ""
     if len(rows) < len(report.rows) and len(estimates) <= _MAX_ESTIMATES:
         purpose = f" for {_listed(estimates)}"
     level = _percent(1.0 - report.alpha_approximate)
-    details = f"({method}, computed at level {level}"
     coverage = f"coverage of {_percent(report.confidence_level)}"
-    basis = ", which relies on a large-sample approximation"
+    basis = "which relies on a large-sample approximation"
     if not report.joint:
-        return (
-            f"Each approximate confidence interval{purpose} by itself {details}) "
-            f"has nominal {coverage}{basis}."
+        yield (
+            f"Each approximate confidence interval{purpose}, computed at level {level}, by itself "
+            f"has nominal {coverage}, {basis}."
         )
-    if n_intervals == 1:
-        reason = " because of the earlier evaluations" * bool(report.n_batches)
-        return (
-            f"The approximate confidence interval{purpose} ({method}) was computed at level "
-            f"{level}{reason}. It has nominal {coverage}{basis}."
+    elif len(rows) == 1:
+        yield (
+            f"The approximate confidence interval{purpose} was computed at level {level}. It has "
+            f"nominal {coverage}, {basis}."
         )
-    return (
-        f"The {n_intervals} approximate confidence intervals{purpose} {details} "
-        f"each) have nominal simultaneous {coverage}{basis}."
-    )
+    else:
+        yield (
+            f"The {len(rows)} approximate confidence intervals{purpose} were computed at level "
+            f"{level} each. They have nominal simultaneous {coverage}, {basis}."
+        )
+    if report.joint and len(report.rows) > 1:
+        all_estimates = f"all {len(report.rows)} estimates"
+        if len(report.rows) == 2:
+            all_estimates = "both estimates"
+        reduced = ", after a reduction for the earlier evaluations" * bool(report.n_batches)
+        yield (
+            f"The failure probability of approximate intervals was divided among {all_estimates} "
+            f"(Bonferroni){reduced}."
+        )
+    yield from _jackknife_sentences(report, rows)
+    n_beyond = sum(any(note.startswith(_LEVEL_NOTE) for note in row.notes) for row in rows)
+    if n_beyond:
+        levels = f"The levels of {n_beyond} approximate intervals are beyond those"
+        their = "their"
+        if n_beyond == 1:
+            levels = "The level of 1 approximate interval is beyond those"
+            their = "its"
+        yield (f"{levels} at which the method was checked, so that {their} coverage may be lower.")
+    if without_proof and len(without_proof) < len(rows):
+        estimates = _estimates(without_proof)
+        if len(estimates) <= _MAX_ESTIMATES:
+            yield f"Only approximate intervals are available for {_listed(estimates)}."
+
+
+def _jackknife_sentences(report, rows):
+    """Yield sentences on the methods of approximate intervals."""
+    unit_name = _unit_name(report)
+    jackknife_rows = [row for row in rows if not row.method.startswith("order statistics")]
+    if jackknife_rows:
+        yield (
+            f"Approximate intervals use jackknife standard errors over {unit_name} and Student "
+            "quantiles, for most single scores on a transformed scale. For some metrics, limits "
+            "were widened by a skewness correction (Hall 1992)."
+        )
+    if len(jackknife_rows) < len(rows):
+        method = "an empirical likelihood" if unit_name == "groups" else "order statistics"
+        yield f"Intervals of the median error use {method}."
+    if any(note.startswith(_FEW_ERRORS_NOTE) for row in rows for note in row.notes):
+        yield (
+            "Where few records are wrong, the approximate interval is that of a proportion with "
+            "one pseudo record per class."
+        )
+    if jackknife_rows and _is_in_time(report):
+        horizon = _longest_horizon(report)
+        estimand = " for estimand (1)" * (horizon > 1)
+        yield (
+            f"Deviations of {unit_name} from their expectations given the past are uncorrelated, "
+            f"so that variances{estimand} need no autocovariances."
+        )
+        if horizon > 1:
+            bandwidth = min(2.0 * horizon, report.units[0] / 3.0)
+            yield (
+                "For estimand (2), forecasts overlap, and autocovariances were added with Bartlett "
+                f"weights that reach 0 at a lag of {bandwidth:.3g} {unit_name}."
+            )
+
+
+def _family_sentences(report):
+    """Yield sentences on the simultaneous coverage of both kinds of intervals."""
+    if report.joint:
+        confidence_of_both = _percent(2.0 * report.confidence_level - 1.0)
+        yield (
+            f"The {_percent(report.confidence_level)} holds for each kind of interval separately. "
+            f"Both kinds read together have nominal simultaneous coverage of {confidence_of_both}."
+        )
+
+
+def _sentences_on_missing_intervals(report, letter_of_model):
+    """Yield sentences on the estimates without an interval, with the reason in their notes."""
+    rows_by_reason = {}
+    for row in report.rows:
+        if not math.isfinite(row.lower):
+            reason = row.notes[0] if row.notes else "The notes in the report state the reason."
+            rows_by_reason.setdefault(reason, []).append(row)
+    for reason, rows in rows_by_reason.items():
+        differences = [row for row in rows if _PAIR.search(row.model) or " minus " in row.subgroup]
+        names = [
+            f"{_with_article(row)} of {_short_name(report, row, letter_of_model)}"
+            for row in rows
+            if row not in differences
+        ]
+        names += _estimates(differences)
+        estimates = _listed(names)
+        if len(names) > _MAX_ESTIMATES:
+            estimates = f"{len(rows)} estimates"
+        yield f"There is no interval for {estimates}. The reason in the report is “{reason}”"
+
+
+def _short_name(report, row, letter_of_model):
+    """Return the letter of a row's model, or its name, with its subgroup."""
+    letter = letter_of_model.get(row.model)
+    name = _described_model(report, row.model) if letter is None else f"model {letter}"
+    return f"{name} for {row.subgroup}" if row.subgroup else name
 
 
 def _percent(fraction):

@@ -88,7 +88,11 @@ def test_better_than_a_forecast_without_a_model(horizon):
         assert "when the forecast was made, 7 days before the outcome" in rows[1].target
         methods = report.methods()
         assert "There are two estimands" in methods
-        assert all(f") on {row.target}" in methods for row in rows)
+        assert all(f") is the expected value on {row.target}" in methods for row in rows)
+        assert "Neither refers to other periods" in methods
+        assert "lag of 14 days" in methods
+        assert "Differences and skill scores use unclipped errors" in methods
+        assert "Differences and skill scores use unclipped errors" in str(report)
         assert "(2): these" in str(report)
     skill = next(row for row in report.rows if "skill" in row.metric)
     naive_loss = np.abs(y[holdout_rows] - y[holdout_rows - 7]).mean()

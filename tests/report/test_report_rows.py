@@ -819,7 +819,8 @@ def test_methods_state_losses_and_names_as_papers_do():
     )
     methods = report.methods()
     for words in ("area under the ROC curve", "threshold", f"{len(report.rows)} estimates",
-                  "new records like these", "Hoeffding 1963", "half the error probability",
+                  "population of the holdout records", "Hoeffding 1963", "opposite limits",
+                  "half=1 minus half=0", "half the failure probability",
                   "specified in advance"):  # fmt: skip
         assert words in methods
     assert methods.count("U-statistic bound") == 1
@@ -833,9 +834,59 @@ def test_methods_name_the_method_of_each_metric():
         {"new": Ranks(), "old": Ranks()}, scoring=["accuracy", "recall", "roc_auc"], compare="old"
     )
     methods = report.methods()
-    assert "(Clopper and Pearson 1934) were used for accuracy and recall." in methods
+    assert "(Clopper and Pearson 1934) were used for accuracy and sensitivity (recall)." in methods
     assert "were used for the area under the ROC curve." in methods
-    assert "were used for differences between models in accuracy and recall." in methods
+    assert "were used for differences between models in accuracy and sensitivity" in methods
+
+
+def test_methods_explain_losses_clips_and_letters():
+    X, y = data()
+    models = {
+        "LogisticRegression(C=0.001, max_iter=1000)": LogisticRegression(C=0.001, max_iter=1000),
+        "LogisticRegression(C=1000, max_iter=1000)": LogisticRegression(C=1000, max_iter=1000),
+    }
+    for model in models.values():
+        model.fit(X[:200], y[:200])
+    holdout = ReusableHoldout(X[200:], y[200:])
+    first, second = models
+    report = holdout.final_report(
+        models,
+        scoring=[
+            "neg_log_loss",
+            "balanced_accuracy",
+            "roc_auc",
+            "recall",
+            "f1",
+            "accuracy",
+            "specificity",
+        ],
+        compare=second,
+    )
+    methods = report.methods()
+    notes = [" ".join(row.notes) for row in report.rows]
+    n_beyond = sum("this method was checked" in note for note in notes)
+    assert n_beyond > 1
+    for words in ("positive difference favors the first", f"of model A ({first}) was",
+                  f"Model B is {second}.", "count as 0.01", "one population",
+                  "divided among all 21 estimates", "on the numbers of records of each class",
+                  f"The levels of {n_beyond} approximate intervals are beyond",
+                  "Only approximate intervals are available for differences between models in the "
+                  "area under the ROC curve"):  # fmt: skip
+        assert words in methods
+
+
+def test_methods_state_the_reason_of_a_missing_interval():
+    X, y = data()
+    X_test, y_test = X[200:], y[200:]
+    holdout = ReusableHoldout(X_test, y_test)
+    tree = DecisionTreeClassifier(random_state=0).fit(X[:200], y[:200])
+    report = holdout.final_report({"tree": tree}, scoring=["accuracy", "calibration_slope"])
+    methods = report.methods()
+    [note] = report.rows[1].notes
+    assert (
+        f"no interval for the calibration slope of tree. The reason in the report is “{note}”"
+        in methods
+    )
 
 
 def test_methods_count_records_groups_and_subgroups():
