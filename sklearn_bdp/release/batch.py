@@ -33,10 +33,9 @@ def answer_batch(batch, context, *, n_statements=None):
     """Answer a batch of new queries.
 
     ``n_statements``: number of statements in a final report, which this batch contains; None for
-    any other batch. Queries of a report
-    are answered at threshold 0, and their values need no code: no later query depends on them.
-    Therefore the report takes the entire remaining weight, in equal parts for its statements, and
-    pre-sampling half-widths are the noise margins alone (theory G16).
+    any other batch. Queries of a report are answered at threshold 0, and their values need no code:
+    no later query depends on them. Therefore the report takes the entire remaining weight, in equal
+    parts for its statements, and pre-sampling half-widths are the noise margins alone (theory G16).
 
     Returns the record of the batch and the :class:`Answers` to its first queries; ``None`` and an
     empty list if the budget was used up before.
@@ -172,7 +171,11 @@ def _batch_record(batch, context, release, moments, limits, charge):
 
 
 def _totals_after(batch, context, release, moments, limits, charge):
-    """Return the totals of the ledger after an answered batch."""
+    """Return the totals of the ledger after an answered batch.
+
+    ``moments``: of the variance queries. ``limits``: lower and upper ends of the intervals of all
+    queries.
+    """
     last = context.last
     lower, upper = limits
     is_unrelaxed = release.answered & ~release.relaxed
@@ -281,9 +284,10 @@ def _read_all(batch, context, rank_length):
 
 
 def _round_proportions(batch, release, n):
-    """Round the ends of proportions of n records inward to whole numbers of records.
+    """Round the ends in ``release`` of proportions of n records inward to whole numbers of records.
 
-    A proportion counts whole records: noise below one record does not widen its interval.
+    They are replaced in place, unless no whole number lies between them. A proportion counts whole
+    records: noise below one record does not widen its interval.
     """
     is_proportion_shape = np.array(
         [shape["kind"] == "mean" and shape["binary"] for shape in batch.shapes]
@@ -296,7 +300,12 @@ def _round_proportions(batch, release, n):
 
 
 def _run_adaptive(batch, context, policy):
-    """Answer the batch by the mechanism; return the :class:`BatchRelease`."""
+    """Answer the batch by the mechanism; return the :class:`BatchRelease`.
+
+    An adaptive calibration compares the leader finely and the others coarsely, by the widths of
+    ``policy``; or, if the batch fixes half-widths, each query by itself. Any other calibration
+    compares every query once.
+    """
     settings = context.settings
     graded_release = GradedRelease(
         code=context.code,
@@ -350,7 +359,11 @@ def _compare(batch, mechanism, comparison):
 
 
 def _thresholds(batch, context, positions, predictions):
-    """Return the thresholds of queries that are compared once, and which of them are relaxed."""
+    """Return the thresholds of queries that are compared once, and a mask of the relaxed ones.
+
+    ``positions``: of these queries in the batch. ``predictions``: of their scores. With a fixed
+    threshold, none is relaxed.
+    """
     settings = context.settings
     if settings.threshold is not None:
         fixed_thresholds = np.full(predictions.shape, settings.threshold)
@@ -382,8 +395,8 @@ def _relative_deviations(batch):
 def _cells(batch, release, variance_cells, *, theorem):
     """Return the released cells and the public inputs, from which all answers can be recomputed.
 
-    Names are those of the ledger. ``variance_cells``: position and confirmed level of each variance
-    query, or None without such queries.
+    Names are those of the ledger, in a dict. ``variance_cells``: position and step of the confirmed
+    limit of each variance query, or None without such queries. ``theorem``: "code" or "leakage".
     """
     public_inputs = {
         "training_sizes": batch.training_sizes,

@@ -284,10 +284,10 @@ def _agree(recorded, value):
 
 
 def _gap_sizes(gap):
-    """Return a list of the number of dropped records on each side of the holdout with a gap.
+    """Return the list of numbers of dropped records, one for each side of the holdout with a gap.
 
     ``gap``: a number, a pair for both sides with None for a side without one, or None. The list is
-    empty without gaps.
+    empty without gaps. Raise ValueError for more than two numbers.
     """
     gap_of_side = gap if isinstance(gap, tuple | list) else (gap,)
     if len(gap_of_side) > 2:
@@ -344,8 +344,8 @@ class _Noise:
 def _calibrate_noise(parameters, *, model, n, n_effective, noise_failure):
     """Return the scales of noise of a holdout, and its threshold, budget and tau.
 
-    ``parameters``: as checked by a configuration. ``noise_failure``: part of the failure
-    probability that is spent on noise.
+    ``parameters``: as checked by a configuration. ``model``: dependence of the ``n`` records.
+    ``noise_failure``: part of the failure probability that is spent on noise.
     """
     epsilon = parameters["epsilon"]
     budget = parameters["budget"]

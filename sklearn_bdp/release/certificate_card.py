@@ -73,7 +73,10 @@ def _range_length(certificate):
 
 
 def _selected_title(certificate, report_width):
-    """Return the first line about the selected candidate, in score units."""
+    """Return the first line about the selected candidate, in score units.
+
+    ``report_width``: half-width of a final report as text, or an empty text.
+    """
     selected = certificate.selected
     if math.isnan(selected.score):
         return f"{selected.description}: not verified. The holdout was not queried about it."
@@ -166,7 +169,10 @@ def _proven_coverage(certificate):
 
 
 def _holdout_text(records):
-    """Return number, dependence and effective number of the holdout records."""
+    """Return number, dependence and effective number of the holdout records as text.
+
+    In time it names the dates instead, with the number of records if it differs from theirs.
+    """
     if not records.is_time_ordered:
         return holdout_text(records.n, records.n_effective, records.correlation)
     dates = records.target.partition(", ")[0].removeprefix("these ")

@@ -193,7 +193,8 @@ def _release_proportion(
 def subsample_one_per_group(model, n, seed):
     """Return slices of one record per group, drawn at random.
 
-    They are positions of records, of shape (N_SLICES, n_groups).
+    They are positions of records, of shape (N_SLICES, n_groups). ``model``: dependence of the
+    ``n`` records.
     """
     order, starts, sizes = in_order_of_groups(model, n)
     uniform_draws = np.random.default_rng(seed).random((N_SLICES, sizes.size))
@@ -220,7 +221,10 @@ def with_prevalence(metric, prevalence, shares, n):
 
 
 def _recorded_prevalence(shares):
-    """Return the last released proportion of two classes, 1/2 without one, and its source."""
+    """Return the last released proportion of the second of two classes, and its source in words.
+
+    It is 1/2 without one. ``shares``: released class proportions by recorded name.
+    """
     prevalence = 0.5
     source = "assumed"
     for name, (_, lower, upper) in shares.items():

@@ -523,7 +523,11 @@ class GradedRelease:
         return self.release
 
     def _graded_comparison(self, policy, positions, *, is_leader):
-        """Return the comparison of queries, their predictions, and a mask of relaxed queries."""
+        """Return the comparison of queries, their predictions, and a mask of relaxed queries.
+
+        ``positions``: of the queries in the batch. ``is_leader``: whether there is only one, the
+        leader, whose cell is fine.
+        """
         prediction = self._predict(positions)
         fine = self._fine_half_widths(policy, positions, prediction, is_leader=is_leader)
         min_thresholds = fine

@@ -45,7 +45,8 @@ class _SingleQueryWidths(NamedTuple):
 def _single_query_widths(last, settings, model, code=None):
     """Return the widths of a single query near 1/2; no other score has a larger threshold.
 
-    ``code``: predictive code after the batches so far; None for a new holdout.
+    ``last``: totals of the ledger. ``model``: dependence of the records. ``code``: predictive code
+    after the batches so far; None for a new holdout.
     """
     length, _ = next_code_length(last, settings)
     margin_confirmed, margin_corrected = settings.noise_margins(last.n_rounds)
@@ -81,7 +82,10 @@ _USEFUL_HALF_WIDTH = 0.1
 
 
 def warn_if_vacuous(settings, model):
-    """Warn if even the interval of a first score near 1/2 is [0, 1]; return whether it is."""
+    """Warn if even the interval of a first score near 1/2 is [0, 1]; return whether it is.
+
+    ``model``: dependence of the records.
+    """
     widths = _single_query_widths(LedgerTotals(), settings, model)
     first_half_width = widths.cell + widths.sampling
     if first_half_width < 0.5:
@@ -232,7 +236,8 @@ def _betting_half_width(mean, variance, n_units, log_inverse_alpha):
     """Return the half-width of a mean by bets on units whose scores have a beta distribution.
 
     Bets of at most 1,000 units are simulated. Half-widths shrink like the root of their number.
-    ``log_inverse_alpha``: minus the log of the failure probability of one side.
+    ``mean`` and ``variance``: expected of a unit's score. ``log_inverse_alpha``: minus the log of
+    the failure probability of one side.
     """
     center = min(max(mean, 1e-6), 1.0 - 1e-6)
     bounded_variance = min(max(variance, 1e-12), 0.99 * center * (1.0 - center))
@@ -279,7 +284,7 @@ def half_width_components(answer, settings, model):
 def estimand_text(scheme, forecast_horizon=1):
     """Return the target of intervals: new records, these dates, these nodes (theory G26, G27).
 
-    ``forecast_horizon``: dates from the conditioning date to the score.
+    It is a text. ``forecast_horizon``: dates from the conditioning date to the score.
     """
     if scheme.calendar is None:
         return "new records like these" if scheme.target == "new records" else scheme.target
@@ -320,7 +325,7 @@ def required_records_text(goals, half_width, scheme, range_length=1.0):
 
 
 def _assumptions(account, ledger_state):
-    """Return the assumptions, one plain sentence each."""
+    """Return a tuple of the assumptions of all intervals, one plain sentence each."""
     last = ledger_state.totals
     settings = account.settings
     model = account.dependence
@@ -376,7 +381,11 @@ def _assumption_on_memory(*, has_other_account):
 
 
 def _notes(last, *, settings, model, n_unfinished):
-    """Return further notes for the reader of a certificate."""
+    """Return further notes for the reader of a certificate, in a tuple.
+
+    ``last``: totals of the ledger. ``model``: dependence of the records. ``n_unfinished``: number
+    of final reports that did not finish.
+    """
     notes = [
         f"charged as used. Answers: {last.n_answered:,}, batches: {last.number:,}, corrected by "
         f"the holdout: {last.n_above:,}. A score near an end of its range has a narrower interval"
@@ -421,7 +430,10 @@ def _theorem_note(last, settings):
 
 
 def _zhao_line(settings, *, model, n_answered):
-    """Return a sentence on the premises of Zhao's Theorem 2."""
+    """Return a sentence on the premises of Zhao's Theorem 2.
+
+    ``model``: dependence of the records. ``n_answered``: number of queries answered so far.
+    """
     tau = settings.tau
     c = 2.0 * settings.threshold / tau - 1.0
     n_queries = settings.parameters["n_queries"]

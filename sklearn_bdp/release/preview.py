@@ -421,8 +421,8 @@ def _expected_code_length(code, half_width, prediction, *, is_honest, tail_facto
     If cross-validation is honest, the score deviates from its prediction like a normal variable.
     The code also prepares for biased cross-validation and for surprises, and therefore charges more
     than the entropy. If it is not honest, the score has the distribution of the code.
-    ``half_width``: of the cells. ``tail_factor``: multiplies the weights of the
-    heavy-tailed components of the code.
+    ``half_width``: of the cells. ``tail_factor`` multiplies the weights of the heavy-tailed
+    components of the code.
     """
     cell_numbers = np.arange(-_N_CELLS, _N_CELLS + 1.0)
     n_cells = cell_numbers.size

@@ -203,7 +203,8 @@ def make_query_batch(
 def _unit_variances(training_variance, holdout_scores, units, model, n):
     """Return the expected variance of a unit's score in each query; NaN if not used (G15, G18).
 
-    ``training_variance``: of a record's cross-validated score, a number or one for each query.
+    ``training_variance``: of a record's cross-validated score, a number or one for each query, or
+    None. ``model``: dependence of the ``n`` holdout records.
     """
     shape_of = holdout_scores.shape_of
     if training_variance is None:
@@ -226,7 +227,10 @@ def _checked_kurtosis(training_kurtosis, m):
 
 
 def sampling_units(model, n):
-    """Return the independent sampling units of a holdout: records, dates or groups."""
+    """Return the sampling units of a holdout: records, dates or groups.
+
+    ``model``: dependence of its ``n`` records.
+    """
     scheme = model.sampling_scheme(n)
     if scheme.calendar is not None:
         return dataclasses.replace(UnitWeights.from_records(scheme.n_units), sensitivity=1.0 / n)
@@ -273,7 +277,8 @@ def unit_variance(record_variance, units, model, n, is_binary):
 def _query_descriptions(about, m):
     """Return the description of each query in the ledger.
 
-    ``about``: of each query its metric, the name of its model, and its submitter, if any; or None.
+    ``about``: of each query its metric, the name of its model, and its submitter, if any. None:
+    all fields of the ``m`` descriptions are None.
     """
     if about is None:
         return [QueryDescription()] * m
@@ -358,8 +363,8 @@ class _ScoresOnHoldout:
 def _mean_sensitivity(model, n):
     """Return the largest change of a mean over records by one record, in units of ``1 / n``.
 
-    It is the scale of the noise for a level of privacy. No level is stated for dates, each given
-    its past.
+    It is the scale of the noise for a level of privacy. It is 1 for dates, each given its past, for
+    which no level is stated. ``model``: dependence of the records.
     """
     scheme = model.sampling_scheme(n)
     weights = scheme.weights if scheme.calendar is None else None
@@ -430,7 +435,10 @@ def per_record_moments(scores, n, model):
 
 
 def _checked_score_array(scores, n):
-    """Return scores of n records as an ``(m, n)`` array of numbers in [0, 1]."""
+    """Return scores of n records as an ``(m, n)`` array of numbers in [0, 1].
+
+    Raise ValueError for another shape or other numbers.
+    """
     is_plain_array = type(scores) is np.ndarray and scores.dtype.kind in "biuf"
     array = scores if is_plain_array else as_real_array("per_record_scores", scores)
     if array.ndim == 1 and array.size == n:
@@ -452,7 +460,8 @@ def _checked_score_array(scores, n):
 def in_order_of_groups(model, n):
     """Return the positions of records in the order of groups, and each group's start and size.
 
-    Starts, of type int, are positions in that order. Sizes are floats.
+    Starts, of type int, are positions in that order. Sizes are floats. ``model``: dependence of the
+    ``n`` records, whose components are the groups.
     """
     _, group_codes = np.unique(model.components(n), return_inverse=True)
     sizes = np.bincount(group_codes).astype(float)
@@ -461,9 +470,9 @@ def in_order_of_groups(model, n):
 
 
 def _one_per_query(name, values, m, *, low=0.0, high=math.inf):
-    """Return an array of one number for each query, from such an array or a single number.
+    """Return an array of one number for each of m queries, from such an array or a single number.
 
-    ``name``: parameter that an error names.
+    ``name``: parameter that an error names. ``low``, ``high``: ends of the allowed range.
     """
     array = check_array(name, values, low=low, high=high)
     if array.shape not in ((), (m,)):

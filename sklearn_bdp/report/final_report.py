@@ -333,6 +333,11 @@ class FinalReport(RenderedResult):
         -------
         matplotlib Axes
             The axes with the plot.
+
+        Raises
+        ------
+        ValueError
+            If ``over`` is not None or ``"time"``, or the scores over time are not known.
         """
         import matplotlib.pyplot as plt  # optional: only for this view
 
@@ -397,7 +402,10 @@ class FinalReport(RenderedResult):
 
 
 def _label_dates(ax, dates):
-    """Label the axis of dates; ``dates``: days, or numbers without a calendar."""
+    """Label the axis of dates with days; ``dates``: of type ``datetime64``, or numbers.
+
+    Numbers get the label "date" only.
+    """
     if np.asarray(dates).dtype.kind != "M":
         ax.set_xlabel("date")
         return

@@ -594,7 +594,10 @@ def past_row(
 
 
 def _past_row_of_difference(statement, records, units, classes, log_failure):
-    """Return limits for the expected difference of two models; see :func:`past_row`."""
+    """Return limits for the expected difference of two models, in score units.
+
+    Arguments are those of :func:`past_row`.
+    """
     expected = statement.moments.center
     # Expected by earlier dates, so that it is fixed before the holdout is read.
     lower_fraction = 0.5

@@ -117,7 +117,10 @@ def named_metrics(scoring: Any) -> list[tuple[str | None, Any]]:
 
 
 def _pairs_of_name_and_metric(scoring: Any) -> list[tuple[str | None, Any]]:
-    """Return the metrics of a ``scoring`` argument with their names in it, None without one."""
+    """Return pairs of a name and a metric of a ``scoring`` argument.
+
+    Names are those of a mapping; in a list or alone, a metric has the name None.
+    """
     if isinstance(scoring, np.ndarray):
         scoring = scoring.tolist()
     if isinstance(scoring, Mapping):
@@ -466,9 +469,9 @@ class ScoredRecords:
         return self._cached[key]
 
     def _positives(self, measure, name):
-        """Return masks of the actual and of the predicted positives.
+        """Return masks of the actual and of the predicted positives, of shape (n,).
 
-        A record that the model fails on counts as predicted wrongly.
+        A record that the model ``name`` fails on counts as predicted wrongly.
         """
         actual = is_label(self.y, measure.pos_label)
         predicted = self.predictions(name, "is_positive", measure.pos_label)
@@ -734,7 +737,10 @@ def check_model_supports(measure: Measure, model: Any) -> None:
 
 
 def _unmet_requirement(measure: Measure, model: Any) -> str:
-    """Return the kind of predictions that a measure needs and a model lacks, or an empty text."""
+    """Return the kind of predictions that a measure needs and a model lacks, as words of an error.
+
+    The text is empty if the model lacks none.
+    """
     metric = measure.metric
     model_type = type(model).__name__
     has_clusters = _is_estimator_without_classes(model) and is_clusterer(model)
@@ -828,6 +834,13 @@ def checked_model(name: str, model: Any, X: Any, y: Any, y_train: Any) -> Any:
         Holdout records and their targets. Only their types and their number are read.
     y_train : array-like or None
         Training targets, if known.
+
+    Raises
+    ------
+    NotFittedError
+        If an estimator is not fitted.
+    TypeError, ValueError
+        For an object that is neither a model nor predictions of all holdout records.
     """
     if callable(getattr(model, "final_report", None)) and not hasattr(model, "predict"):
         raise TypeError(
@@ -897,8 +910,8 @@ def _check_length(name, predictions, n):
 def _implied_classes(name, values, *, target_kind):
     """Return the classes 0 and 1 if predictions may be their labels or probabilities, else None.
 
-    ``target_kind``: NumPy kind of the targets' type, such as "i" or "f". Predictions must be
-    numbers if and only if the targets are.
+    ``values``: the predictions. ``target_kind``: NumPy kind of the targets' type, such as "i" or
+    "f". Raise ValueError unless predictions and targets are both numbers, or both text.
     """
     has_number_targets = target_kind in "iubf"
     if (values.dtype.kind in "iubf") != has_number_targets:
@@ -928,7 +941,9 @@ def _check_probabilities(name, values, n_classes):
 def _checked_outputs(name, values, n_outputs, target_kind):
     """Return checked predictions of several outputs: labels, numbers, or scores of labels.
 
-    ``target_kind``: NumPy kind of the targets' type. Floats are scores if targets are not floats.
+    ``values``: the predictions, of shape (n, n_outputs). ``target_kind``: NumPy kind of the
+    targets' type. Floats are scores if targets are not floats. Raise ValueError for another shape,
+    for text, and for numbers that are not finite.
     """
     if values.ndim != 2 or values.shape[1] != n_outputs or values.dtype.kind not in "biuf":
         raise ValueError(

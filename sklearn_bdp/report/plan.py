@@ -402,7 +402,10 @@ def _check_joint(joint, is_private):
 
 
 def _resolve_metrics(scoring, models, y_train, holdout):
-    """Return for each metric of a report a dict of its :class:`Measure` by name of the model."""
+    """Return for each metric of a report a dict of its :class:`Measure` by name of the model.
+
+    ``scoring``: one or several metrics, or None for the default one. ``models``: by name.
+    """
     n_outputs = len(np.atleast_1d(as_labels(holdout.y)[0]))
     return [
         _resolve_metric(
@@ -467,7 +470,8 @@ def _records_before(holdout, training, scheme):
 def _unproven_statements(measures, subgroups_of_rows, baseline, scheme):
     """Return the statements of all rows: models, their subgroups and gaps, then comparisons.
 
-    ``measures``: for each metric, its measure by name of the model.
+    ``measures``: for each metric, its measure by name of the model. ``subgroups_of_rows``: of each
+    further row, one subgroup or two. ``baseline``: name of a model, None without comparisons.
     """
     statements = [
         Statement(models=(model_name,), measure=measure)
@@ -491,8 +495,9 @@ def _unproven_statements(measures, subgroups_of_rows, baseline, scheme):
 def _comparisons(measure_of_model, baseline, *, is_by_date):
     """Return the statements that compare models with a baseline: differences, skill scores.
 
-    Only losses of dates (``is_by_date``) have skill scores. Raise ValueError if a model has another
-    metric than the baseline.
+    ``measure_of_model``: measure of one metric by name of the model. ``baseline``: one of these
+    names. Only losses of dates (``is_by_date``) have skill scores. Raise ValueError if a model has
+    another metric than the baseline.
     """
     statements = []
     baseline_metric = measure_of_model[baseline].name
@@ -596,7 +601,8 @@ def _is_auc(metric):
 def _recall_statements(statement, model, y_train, dependence):
     """Return the statements on the recall of each class.
 
-    The tuple is empty for a metric of pairs, and if the classes are not known.
+    The tuple is empty for a metric of pairs, and if the classes are not known. ``model``: that the
+    statement is about, or that is compared. ``dependence``: a name of :func:`dependence_of`.
     """
     metric = statement.measure.metric
     classes = metric.classes or classes_of(model, y_train)
@@ -750,7 +756,8 @@ def _with_baseline(named_models, compare, holdout, y_train, past_records):
 def _cv_scores_by_name(cv_scores, names):
     """Return the cross-validated scores of models by name; models without a score are absent.
 
-    ``cv_scores``: a number for all models, or one for each; not finite without a score.
+    ``cv_scores``: a number for all models, or one for each of ``names``; not finite without a
+    score. Raise ValueError for another shape.
     """
     values = np.asarray(cv_scores, dtype=float)
     if values.shape not in ((), (len(names),)):
@@ -882,7 +889,8 @@ def _column_of_holdout(holdout, by):
 def _subgroup_labels(name, labels, n):
     """Return the unique labels of a column, sorted as text; missing ones make no subgroup.
 
-    Raise ValueError unless there are ``n`` labels, of one type, that make 2 to 20 subgroups.
+    ``name``: of the column. Raise ValueError unless there are ``n`` labels, of one type, that make
+    2 to 20 subgroups.
     """
     # NaN does not equal itself.
     unique_labels = {label for label in labels.tolist() if label == label and label is not None}
@@ -908,7 +916,11 @@ def _subgroup_labels(name, labels, n):
 
 
 def _training_targets(holdout, training):
-    """Return training targets, or others of the same range and classes; None if unknown."""
+    """Return training targets, or others of the same range and classes; None if unknown.
+
+    They are those of the caller, else made from a summary in the ledger (classes with their counts,
+    or both ends of a range), else those of some training records.
+    """
     if training is not None:
         _check_training(training)
         return training[1]
@@ -1244,7 +1256,10 @@ def _with_auc_moments(statement, plan, out_of_fold):
 
 
 def _out_of_fold_auc_moments(statement, scored_folds):
-    """Return the moments of placements of training records out of fold."""
+    """Return the :class:`AucMoments` of placements of training records out of fold.
+
+    Folds with a constant score or without a class are left out. Raise ValueError if none is left.
+    """
     metric = statement.measure.metric
     scores_by_fold = []
     for fold in scored_folds:

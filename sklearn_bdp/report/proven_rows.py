@@ -36,7 +36,9 @@ class ProvenRows:
     def limits(self, statement: Statement, log_alpha: float) -> tuple[float, float]:
         """Return the limits of a row in score units.
 
-        ``log_alpha``: log of the failure probability of both limits together.
+        ``log_alpha``: log of the failure probability of both limits together. A gap combines the
+        limits of its two subgroups, and a mean over classes those of its recalls, if it has some.
+        Any other row has the limits of its method.
         """
         if len(statement.subgroups) == 2:  # each subgroup gets half of the failure probability
             first, second = (
