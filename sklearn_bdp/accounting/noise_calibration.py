@@ -486,9 +486,10 @@ def auto_threshold(prediction, n_effective, n_train):
     if not (n_train > 0).all():
         raise ValueError(f"n_train must be positive, got n_train={n_train!r}.")
     m = predictions.size
-    rank = np.empty(m)
-    rank[np.argsort(-predictions, axis=None, kind="stable")] = np.arange(m)
-    fractions = (1.0 - LEADER_FRACTION) / m + LEADER_FRACTION * 0.5 ** (rank + 1.0)
+    ranks = np.empty(m)  # from 0, in the order of the flattened predictions
+    ranks[np.argsort(-predictions, axis=None, kind="stable")] = np.arange(m)
+    # Fractions of the expected false alarms of the batch; they sum to at most 1.
+    fractions = (1.0 - LEADER_FRACTION) / m + LEADER_FRACTION * 0.5 ** (ranks + 1.0)
     false_alarm_probabilities = np.minimum(FALSE_ALARM_RATE * m * fractions, 0.1)
     false_alarm_probabilities = false_alarm_probabilities.reshape(predictions.shape)
     shrunken = (predictions * n_effective + 1.0) / (n_effective + 2.0)
@@ -517,8 +518,8 @@ def auto_scales(n_effective, *, failure, beta=0.05, fraction=NOISE_FRACTION):
     """
     margin = fraction * _reference_half_width(n_effective, beta)
     failure = check_probability("failure", failure)
-    unit_margin = noise_margin(failure=failure, threshold_scale=1.0, query_scale=2.0)
-    threshold_scale = margin / unit_margin if unit_margin > 0 else margin
+    relative_margin = noise_margin(failure=failure, threshold_scale=1.0, query_scale=2.0)
+    threshold_scale = margin / relative_margin if relative_margin > 0 else margin
     answer_scale = margin / answer_margin(failure=failure, answer_scale=1.0)
     return threshold_scale, 2.0 * threshold_scale, answer_scale
 

@@ -473,12 +473,14 @@ class PredictiveCode:
         upper = (high - centers) / deviations
         # Above the center: differences of small upper tails, not of numbers near 1.
         is_above = lower > 0.0
-        normal = ndtr(np.where(is_above, -lower, upper)) - ndtr(np.where(is_above, -upper, lower))
-        cauchy = (np.arctan(upper) - np.arctan(lower)) / math.pi
-        uniform = np.minimum(high, 1.0) - np.maximum(low, 0.0)
-        heavy = 0.5 * np.maximum(cauchy, 0.0) + 0.5 * np.maximum(uniform, 0.0)
+        larger_probability = ndtr(np.where(is_above, -lower, upper))
+        normal_mass = larger_probability - ndtr(np.where(is_above, -upper, lower))
+        cauchy_mass = (np.arctan(upper) - np.arctan(lower)) / math.pi
+        uniform_mass = np.minimum(high, 1.0) - np.maximum(low, 0.0)
+        heavy_mass = 0.5 * np.maximum(cauchy_mass, 0.0) + 0.5 * np.maximum(uniform_mass, 0.0)
         tail_weights = tail_factor * TAIL_WEIGHTS[:, None]
-        masses = (1.0 - tail_weights) * normal[:, :, None] + tail_weights * heavy[:, :, None]
+        weighted_normal_mass = (1.0 - tail_weights) * normal_mass[:, :, None]
+        masses = weighted_normal_mass + tail_weights * heavy_mass[:, :, None]
         return masses.reshape(math.prod(_SHAPE), -1)
 
     def first_limit(self, metric: str) -> int:
@@ -580,9 +582,9 @@ def rank_code_lengths(predictions: FloatOrArray) -> Array:
     """
     predictions = np.asarray(predictions, dtype=float)
     m = predictions.size
-    rank = np.empty(m)
-    rank[np.argsort(-predictions, kind="stable")] = np.arange(1.0, m + 1.0)
+    ranks = np.empty(m)  # from 1
+    ranks[np.argsort(-predictions, kind="stable")] = np.arange(1.0, m + 1.0)
     # The sum of 1/(r(r+1)(r+2)) up to m is 1/4 - 1/(2(m+1)(m+2)).
     total = 0.25 - 0.5 / ((m + 1.0) * (m + 2.0))
-    falling_weight = 1.0 / (rank * (rank + 1.0) * (rank + 2.0)) / total
-    return -np.log(_EVEN_WEIGHT / m + (1.0 - _EVEN_WEIGHT) * falling_weight)
+    falling_weights = 1.0 / (ranks * (ranks + 1.0) * (ranks + 2.0)) / total
+    return -np.log(_EVEN_WEIGHT / m + (1.0 - _EVEN_WEIGHT) * falling_weights)

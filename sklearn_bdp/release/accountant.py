@@ -207,6 +207,7 @@ class HoldoutAccountant:
         ``secret_state``: after the last batch, None before the first one. ``batch_number``: of the
         next batch, from 1. ``is_report``: whether it is a final report, which has less noise.
         """
+        # The noise that was recorded for a report, a seeded generator, or None: new noise.
         random_state = bytes.fromhex(secret_state["noise"]) if is_report else None
         if self.seed is not None:
             # Seed and batch number: the same in every process, never the same twice.

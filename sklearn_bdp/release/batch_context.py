@@ -66,13 +66,13 @@ def next_code_length(
     is bounded for the life of the holdout, both theorems hold at half the failure probability each
     (``ln 2`` nats, theory G9).
     """
-    released, theorem = information_spent(last, settings)
+    spent_nats, theorem = information_spent(last, settings)
     spending = settings.spending
     if report:
-        length = final_code_length(released=released, n_batches=last.number, spending=spending)
+        length = final_code_length(released=spent_nats, n_batches=last.number, spending=spending)
         length += report_attempt_length(n_earlier=n_attempts, finished=True)
     else:
-        length = code_length(released=released, batch_index=last.number + 1, spending=spending)
+        length = code_length(released=spent_nats, batch_index=last.number + 1, spending=spending)
     return length + (0.0 if settings.information is None else math.log(2.0)), theorem
 
 

@@ -139,7 +139,7 @@ def release_second_moments(
     influence = record_influence(batch.units, context.settings)
     cells: list[list[int | None]] = []
     confirmed_limits = {}
-    released = 0.0
+    released_nats = 0.0
     n_rejected = 0
     for position in _leading_positions(plan, batch, release)[:MAX_VARIANCE_QUERIES]:
         # The metric of a query is public, as all that determines the order of the limits is.
@@ -158,9 +158,9 @@ def release_second_moments(
                 break
             n_rejected += 1
         cells.append([position, confirmed_step])
-        released += context.code.charge_limit(metric, confirmed_step, len(limits))
+        released_nats += context.code.charge_limit(metric, confirmed_step, len(limits))
     return SecondMoments(
-        cells=cells, limits=confirmed_limits, released=released, n_rejected=n_rejected
+        cells=cells, limits=confirmed_limits, released=released_nats, n_rejected=n_rejected
     )
 
 

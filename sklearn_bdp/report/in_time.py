@@ -142,7 +142,10 @@ class WalkForward(PrecomputedPredictions):
 
     @functools.cached_property
     def _blocks(self):
-        """Positions of the records of each block, and the model fitted on all earlier records."""
+        """Pairs, one for each block: positions of its records, and its model.
+
+        The model is fitted on all records that are known one horizon before the block.
+        """
         holdout = self._holdout
         past_records = self._past_records
         scheme = holdout.dependence.sampling_scheme(holdout.n)
@@ -155,9 +158,10 @@ class WalkForward(PrecomputedPredictions):
         for first_date, next_first_date in zip(self._first_dates, next_first_dates, strict=True):
             earlier_rows = np.flatnonzero(all_dates <= first_date - past_horizon(scheme))
             earlier_rows = earlier_rows[np.argsort(all_dates[earlier_rows], kind="stable")]
-            fitted = clone(self.recipe).fit(safe_indexing(X, earlier_rows), y[earlier_rows])
+            X_earlier = safe_indexing(X, earlier_rows)
+            fitted_model = clone(self.recipe).fit(X_earlier, y[earlier_rows])
             is_in_block = (holdout_dates >= first_date) & (holdout_dates < next_first_date)
-            blocks.append((np.flatnonzero(is_in_block), fitted))
+            blocks.append((np.flatnonzero(is_in_block), fitted_model))
         return blocks
 
     def _predict(self, method, X):

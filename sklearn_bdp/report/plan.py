@@ -847,9 +847,12 @@ def _subgroups(holdout, by):
     """
     masks: dict[str, Any] = {}
     subgroups_of_rows: list[tuple[str, ...]] = []
-    if by is not None and not isinstance(by, Mapping):
-        by = _column_of_holdout(holdout, by)
-    for column_name, column in (by or {}).items():
+    columns = by  # by name
+    if by is None:
+        columns = {}
+    elif not isinstance(by, Mapping):
+        columns = _column_of_holdout(holdout, by)
+    for column_name, column in columns.items():
         if scipy.sparse.issparse(column):
             column = column.toarray()
         labels = np.asarray(column).reshape(-1).astype(object)
@@ -1140,9 +1143,9 @@ def _placeholder_records(holdout, training):
 
     None without training records and for X of an unknown type.
     """
-    training = training or holdout.context.dry_run_sample
-    if training is not None:
-        X_train, y_train, *_ = training
+    training_sample = training or holdout.context.dry_run_sample
+    if training_sample is not None:
+        X_train, y_train, *_ = training_sample
         n_train = num_samples(y_train)
         # Predictions have as many positions as the holdout has records.
         n_placeholders = min(_MAX_DRY_RUN_RECORDS, n_train, holdout.n)
