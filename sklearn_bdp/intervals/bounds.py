@@ -879,7 +879,7 @@ def martingale_lower_limit(
     n_dates = len(scores)
     nats_needed = -check_real("log_failure", log_failure, high=0.0)
     stakes = np.atleast_1d(check_array("stakes", stakes, low=0.0))[:, None]
-    log_stake_weights = np.log(check_array("shares", stake_weights, low=0.0, high=1.0))
+    log_stake_weights = np.log(check_array("stake_weights", stake_weights, low=0.0, high=1.0))
     horizon = check_integer("horizon", horizon, low=1)
     lowest = np.broadcast_to(np.asarray(lowest, float), (n_dates,))
     centers = np.minimum(center, lowest + _MAX_CENTER_STAKE / stakes)

@@ -429,8 +429,9 @@ def leading_position(values: Array, corrected: Array, ranks: Array | None = None
     -------
     int
         The query with the highest value. With ranks: among queries that were not corrected the one
-        with the best rank, unless a corrected query has a higher value than it. If all were
-        corrected, the one with the highest value.
+        with the best rank (of equal ranks, the one with the highest value), unless a corrected
+        query has a higher value than it. If all were corrected, the one with the
+        highest value.
     """
     if ranks is None:
         return int(np.argmax(values))
@@ -439,7 +440,8 @@ def leading_position(values: Array, corrected: Array, ranks: Array | None = None
     highest_corrected = int(np.lexsort((ranks, -np.where(corrected, values, -np.inf)))[0])
     if not is_confirmed.any():
         return highest_corrected
-    best_confirmed = int(np.argmin(np.where(is_confirmed, ranks, np.inf)))
+    # Of equal ranks the highest value: it was released by an earlier batch.
+    best_confirmed = int(np.lexsort((-values, np.where(is_confirmed, ranks, np.inf)))[0])
     is_raised = corrected[highest_corrected] and values[highest_corrected] > values[best_confirmed]
     return highest_corrected if is_raised else best_confirmed
 

@@ -117,7 +117,7 @@ def test_expectations_given_the_past_are_those_of_the_scores(name):
             abs(np.mean(residuals * (expected - expected.mean())))
             < 0.05 * residuals.std() * expected.std()
         )
-    assert past.one(name, 75, np.random.default_rng(1))[0]
+    assert past.results_of_series(name, 75, np.random.default_rng(1))[0]
 
 
 @pytest.mark.parametrize(

@@ -347,7 +347,7 @@ def test_bad_input_is_named():
     for invalid_argument in (
         {"horizon": 0, "stakes": [1.0]},
         {"stakes": [-1.0]},
-        {"shares": [2.0], "stakes": [1.0]},
+        {"stake_weights": [2.0], "stakes": [1.0]},
     ):
         with refused(ValueError, next(iter(invalid_argument))):
             martingale_lower_limit([0.0, 1.0], -1.0, **invalid_argument)
