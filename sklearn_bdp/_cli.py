@@ -500,7 +500,8 @@ def _copy(options):
         "Use one of the two from now on: each does not know the other's answers."
     )
     facts = {"copied_to": str(target), "entries": number, "digest": digest}
-    for line in [text] if options.json else text.splitlines():
+    lines = [text] if options.json else text.splitlines()  # JSON is printed once
+    for line in lines:
         _print_result(options, facts, line)
 
 

@@ -729,7 +729,9 @@ class Verifier:
         metrics have separate keys: their answers are coarse, and a search that ranks by such a
         metric needs a finer one.
         """
-        recipe_id = None if not candidate.params else id(candidate), name
+        # Candidates without parameters share a recipe: the key covers their columns.
+        candidate_id = id(candidate) if candidate.params else None
+        recipe_id = (candidate_id, name)
         if recipe_id not in self._recipes:
             # The candidate stays in memory, so that no other one gets its id.
             self._recipes[recipe_id] = candidate, self._recipe_key(candidate.params, name)
@@ -770,11 +772,11 @@ class Verifier:
         """
         names = tuple(self._metrics)
         keys = [[self.key(task.candidate, name) for name in names] for task in tasks]
-        recorded = self._look_up([key for task_keys in keys for key in task_keys])
+        recorded_answers = self._look_up([key for task_keys in keys for key in task_keys])
         return [
             replace(task, needs_model_key=task_keys[0] is None, context=None)
             for task, task_keys in zip(tasks, keys, strict=True)
-            if not all(recorded.get(key) for key in task_keys)
+            if not all(recorded_answers.get(key) for key in task_keys)
             and task.row not in self.pending_results
         ]
 
@@ -1072,9 +1074,9 @@ class Verifier:
         queries = []
         for query in ranking_queries:
             queries += [query, *query.secondary.values()]
-        recorded = self._look_up([query.key for query in queries])
+        recorded_answers = self._look_up([query.key for query in queries])
         for query in queries:
-            record = recorded.get(query.key)
+            record = recorded_answers.get(query.key)
             if record is not None:
                 metric, _ = query.about
                 query.answer = rescale_to_metric(metric, record)

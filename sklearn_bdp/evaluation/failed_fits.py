@@ -78,15 +78,15 @@ def missing_values_text(X, estimator, table="X"):
 
     Empty without such a column. ``table``: name of ``X``, with which the text begins.
     """
-    columns = _columns_with_missing_values(X)
-    if not columns:
+    kinds_by_column = _columns_with_missing_values(X)
+    if not kinds_by_column:
         return ""
-    column_text = ", ".join(map(repr, [*columns][:_MAX_COLUMNS]))
-    if len(columns) > _MAX_COLUMNS:
+    column_text = ", ".join(map(repr, [*kinds_by_column][:_MAX_COLUMNS]))
+    if len(kinds_by_column) > _MAX_COLUMNS:
         column_text += ", ..."
-    noun = "columns" if len(columns) > 1 else "column"
+    noun = "columns" if len(kinds_by_column) > 1 else "column"
     class_name = type(final_step(estimator)).__name__
-    value_kinds = sorted(set().union(*columns.values()))
+    value_kinds = sorted(set().union(*kinds_by_column.values()))
     fix = "Replace infinity by a number or by NaN. "
     if "NaN" in value_kinds:
         fix = f"Impute NaN in the pipeline, as in make_pipeline(SimpleImputer(), {class_name}())"
@@ -102,17 +102,19 @@ def missing_values_text(X, estimator, table="X"):
 
 def _columns_with_missing_values(X):
     """Return the kinds of missing or infinite values by name, or position, of their column."""
-    columns = {}
+    kinds_by_column = {}
     if scipy.sparse.issparse(X):
         table = X.tocoo()
         is_missing = ~np.isfinite(table.data)
         for position in np.unique(table.col[is_missing]).tolist():
-            columns[position] = _kinds_of_missing_values(table.data[table.col == position])
+            kinds_by_column[position] = _kinds_of_missing_values(table.data[table.col == position])
     elif is_frame(X):
-        columns = {name: _kinds_of_missing_values(np.asarray(X[name])) for name in X.columns}
+        kinds_by_column = {
+            name: _kinds_of_missing_values(np.asarray(X[name])) for name in X.columns
+        }
     elif len(getattr(X, "shape", ())) == 2:
-        columns = dict(enumerate(map(_kinds_of_missing_values, np.asarray(X).T)))
-    return {name: value_kinds for name, value_kinds in columns.items() if value_kinds}
+        kinds_by_column = dict(enumerate(map(_kinds_of_missing_values, np.asarray(X).T)))
+    return {name: value_kinds for name, value_kinds in kinds_by_column.items() if value_kinds}
 
 
 def _kinds_of_missing_values(values):

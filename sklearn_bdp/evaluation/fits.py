@@ -224,24 +224,24 @@ class FinishedFits:
         self._fold_scores_by_row[row][fold_index] = fold_scores
         self._n_bytes_left -= 0 if fold_scores.scores is None else fold_scores.scores.nbytes
         while self._n_bytes_left < 0:
-            # For each row with per-record scores: its FoldScores.
+            # For each row with per-record scores: the list of its FoldScores.
             rows_with_scores = [
-                list(folds.values())
-                for folds in self._fold_scores_by_row.values()
-                if any(fold.scores is not None for fold in folds.values())
+                list(results_by_fold.values())
+                for results_by_fold in self._fold_scores_by_row.values()
+                if any(result.scores is not None for result in results_by_fold.values())
             ]
             if len(rows_with_scores) < 2:
                 return
             mean_scores = []
-            for row_folds in rows_with_scores:
-                counts_and_sums = [fold.power_sums[:2] for fold in row_folds]
+            for row_results in rows_with_scores:
+                counts_and_sums = [result.power_sums[:2] for result in row_results]
                 fold_means = [total / max(count, 1) for count, total in counts_and_sums]
                 mean_scores.append(np.mean(fold_means))
             worst_index = int(np.argmin(np.nan_to_num(mean_scores, nan=-np.inf)))
-            for fold in rows_with_scores[worst_index]:
-                if fold.scores is not None:
-                    self._n_bytes_left += fold.scores.nbytes
-                    fold.scores = None
+            for result in rows_with_scores[worst_index]:
+                if result.scores is not None:
+                    self._n_bytes_left += result.scores.nbytes
+                    result.scores = None
 
     def variance(self, row):
         """Return the variance of the test scores of a row in [0, 1]; NaN if it is unknown."""
@@ -259,7 +259,7 @@ class FinishedFits:
         Scores are in [0, 1]. The kurtosis is the fourth central moment divided by the squared
         variance. Both are NaN without scores. The kurtosis is NaN if the scores hardly vary.
         """
-        power_sums = [fold.power_sums for fold in self._fold_scores_by_row[row].values()]
+        power_sums = [result.power_sums for result in self._fold_scores_by_row[row].values()]
         n_units, *sums = np.sum([(0, 0.0, 0.0, 0.0, 0.0), *power_sums], axis=0)
         if not n_units:
             return np.nan, np.nan
@@ -277,33 +277,38 @@ class FinishedFits:
 
         NaN if a fold has no weighted scores.
         """
-        folds = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
-        if any(fold is None or fold.weighted_sum is None for fold in folds):
+        row_results = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
+        if any(result is None or result.weighted_sum is None for result in row_results):
             return math.nan
-        return float(np.clip(math.fsum(fold.weighted_sum for fold in folds), 0.0, 1.0))
+        return float(np.clip(math.fsum(result.weighted_sum for result in row_results), 0.0, 1.0))
 
     def unclipped_score(self, row, n_folds):
         """Return the mean over folds of a row's scores without clipping, in score units.
 
         NaN if it is unknown.
         """
-        folds = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
-        if any(fold is None or fold.clipping is None for fold in folds):
+        row_results = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
+        if any(result is None or result.clipping is None for result in row_results):
             return math.nan
-        return math.fsum(fold.clipping.plain / fold.clipping.n for fold in folds) / n_folds
+        return (
+            math.fsum(result.clipping.plain / result.clipping.n for result in row_results) / n_folds
+        )
 
     def clipping(self, row):
         """Return the Clipping summed over those folds of a row that have one, None without any."""
-        folds = self._fold_scores_by_row[row].values()
-        clippings = [fold.clipping for fold in folds if fold.clipping is not None]
+        row_results = self._fold_scores_by_row[row].values()
+        clippings = [result.clipping for result in row_results if result.clipping is not None]
         return functools.reduce(operator.add, clippings) if clippings else None
 
     def predictions(self, row, n_folds, metric_name):
         """Return the out-of-fold predictions of a row, fold after fold; None if a fold has none."""
-        folds = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
-        if any(fold is None or metric_name not in (fold.predictions or {}) for fold in folds):
+        row_results = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
+        if any(
+            result is None or metric_name not in (result.predictions or {})
+            for result in row_results
+        ):
             return None
-        return Predictions.concatenate([fold.predictions[metric_name] for fold in folds])
+        return Predictions.concatenate([result.predictions[metric_name] for result in row_results])
 
     def scores(self, row, tests, n):
         """Return the scores in [0, 1] of a row on all training records, and the fold of each.
@@ -313,13 +318,15 @@ class FinishedFits:
         tested a record, the last one counts. Records in no test fold have NaN and -1. The result is
         None if scores are missing.
         """
-        folds = self._fold_scores_by_row[row]
-        if len(folds) < len(tests) or any(fold.scores is None for fold in folds.values()):
+        results_by_fold = self._fold_scores_by_row[row]
+        if len(results_by_fold) < len(tests) or any(
+            result.scores is None for result in results_by_fold.values()
+        ):
             return None
         scores = np.full(n, np.nan)
         last_fold = np.full(n, -1)
         for fold_index, test in enumerate(tests):
-            scores[test] = folds[fold_index].scores
+            scores[test] = results_by_fold[fold_index].scores
             last_fold[test] = fold_index
         return scores, last_fold
 
@@ -715,13 +722,13 @@ class CrossValidation:
             metric = self.metric if name is None else self.secondary[name]
             if not isinstance(metric, ApproximateMetric):
                 continue
-            column = self.metric_name if name is None else name
+            metric_name = self.metric_name if name is None else name
             if metric.function_name:
-                n_rows = len(self.results[f"mean_test_{column}"])
+                n_rows = len(self.results[f"mean_test_{metric_name}"])
                 rows = range(self.first_row, n_rows)
                 scores = [self.reference(row, name).score for row in rows]
             else:
-                columns = [f"split{index}_test_{column}" for index in range(len(self.splits))]
+                columns = [f"split{index}_test_{metric_name}" for index in range(len(self.splits))]
                 scores = np.concatenate([self.results[column] for column in columns])
             ranged_metric = metric.with_range(scores)
             if ranged_metric is not metric:
@@ -820,8 +827,8 @@ class CrossValidation:
         ``name``: of a secondary metric; None for the metric that ranks.
         """
         metric = self.metric if name is None else self.secondary[name]
-        column = self.metric_name if name is None else name
-        mean_over_folds = float(self.results[f"mean_test_{column}"][row])
+        metric_name = self.metric_name if name is None else name
+        mean_over_folds = float(self.results[f"mean_test_{metric_name}"][row])
         if not isinstance(metric, ApproximateMetric) or not math.isfinite(mean_over_folds):
             return mean_over_folds
         pooled_score = self.reference(row, name).score

@@ -351,9 +351,9 @@ def split_for(meta_estimator, config, estimator, fit_data):
             correlation=correlation,
             random_state=random_state,
         )
-    digest = None
+    digest_of_targets = None
     if holdout_split.train is not None and fit_data.y is not None:
-        digest = targets_digest(fit_data.X, fit_data.y)
+        digest_of_targets = targets_digest(fit_data.X, fit_data.y)
     return replace(
         holdout_split,
         config=config,
@@ -361,7 +361,7 @@ def split_for(meta_estimator, config, estimator, fit_data):
         seed=seed,
         split_note=split_note,
         assumption=". ".join(filter(None, (holdout_split.assumption, time_assumption))),
-        targets_digest=digest,
+        targets_digest=digest_of_targets,
         training_data=_make_training_data(holdout_split, fit_data.groups, estimator),
         groups=_select_training_records(fit_data.groups, holdout_split),
         coordinates=_select_training_records(coordinates, holdout_split),

@@ -116,6 +116,7 @@ class MetricScorer:
         if isinstance(self.metric, ApproximateMetric):
             return self._approximate_score(scorer_record, estimator, X, y)
         try:
+            # In [0, 1]: scores of the records, or None, and the score of the estimator.
             per_record, unit_score = self.metric.training_scores(estimator, X, y)
         except ScoreContractError as error:
             if scorer_record is None:
@@ -350,8 +351,8 @@ def bounded_metric(meta_estimator, scoring, holdout_split):
 
     Returns
     -------
-    Metric
-        A BoundedMetric, or an ApproximateMetric if the metric has no proven bound.
+    BoundedMetric
+        An ApproximateMetric if no bound is proven.
 
     Raises
     ------

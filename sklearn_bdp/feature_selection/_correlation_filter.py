@@ -279,7 +279,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         default_names = [f"x{position}" for position in range(self.n_features_in_)]
         all_names = getattr(self, "feature_names_in_", default_names)
         names = [str(all_names[position]) for position in candidates]
-        parameters = (
+        attribute_parameters = (  # arrays with a value for each attribute
             associations.centers,
             associations.scales,
             associations.target_columns,
@@ -291,7 +291,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
                 "association",
                 target_parameters,
                 name,
-                *(float(values[position]) for values in parameters),
+                *(float(values[position]) for values in attribute_parameters),
             )
             for position, name in zip(candidates, names, strict=True)
         ]
@@ -671,8 +671,8 @@ def permutation_statistics(attribute_scores, target_scores, target_columns, *, a
     largest_t = np.zeros((n_attributes, 0), dtype=np.float32)  # at most max_exceeding + 1 columns
     block_size = max(1, _MAX_BLOCK_SIZE // max(n, n_attributes))
     for start in range(0, n_permutations, block_size):
-        rows = np.tile(np.arange(n), (min(block_size, n_permutations - start), 1))
-        _, permuted_t = statistics(rng.permuted(rows, axis=1))
+        identities = np.tile(np.arange(n), (min(block_size, n_permutations - start), 1))
+        _, permuted_t = statistics(rng.permuted(identities, axis=1))
         permuted_t = np.abs(permuted_t)
         n_exceeding += (permuted_t >= (np.abs(t) - _ROUNDING_ERROR)[:, None]).sum(axis=1)
         largest_t = np.concatenate([largest_t, permuted_t], axis=1)

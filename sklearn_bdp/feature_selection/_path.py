@@ -88,7 +88,7 @@ class FoldResult:
     predictions: Predictions | None = None
 
 
-def score_subsets(setup, ranking, *, target, n_jobs):
+def score_subsets(setup, ranking, *, requested_size, n_jobs):
     """Return the list of :class:`ScoredSubset` of a path, and the metric with its public range.
 
     The first one is the constant, if there is one.
@@ -99,8 +99,8 @@ def score_subsets(setup, ranking, *, target, n_jobs):
         Training set, folds and metric.
     ranking : Ranking
         Ranking of the feature groups.
-    target : int, "stable" or None
-        Number of feature groups to select, see :meth:`FeatureGroups.target`.
+    requested_size : int, "stable" or None
+        Number of feature groups to select: result of :meth:`FeatureGroups.target`.
     n_jobs : int or None
         Workers that fit and predict.
     """
@@ -108,14 +108,16 @@ def score_subsets(setup, ranking, *, target, n_jobs):
     # Univariate scores on the training records of each fold, and on all training records.
     row_lists = [train for train, _ in setup.folds] + [np.arange(n)]
     univariate_scores = ranking.univariate(row_lists)
-    full_orders = _orders(ranking, target, np.arange(n), univariate_scores[-1])
+    full_orders = _orders(ranking, requested_size, np.arange(n), univariate_scores[-1])
     has_baseline = _has_baseline(setup.estimator, ranking.feature_groups)
     subsets = [("constant", 0)] if has_baseline else []  # pairs of a ranking's name and a size
-    subsets += _ranked_subsets(ranking, target, full_orders, n)
+    subsets += _ranked_subsets(ranking, requested_size, full_orders, n)
     classes = _classes_with_chance(setup, ranking.feature_groups)
     worker_setup = replace(setup, X_holdout=None, y_holdout=None)  # workers need no holdout
     results_by_fold = Parallel(n_jobs=n_jobs)(
-        delayed(_score_fold)(worker_setup, fold, ranking, target, fold_scores, subsets, classes)
+        delayed(_score_fold)(
+            worker_setup, fold, ranking, requested_size, fold_scores, subsets, classes
+        )
         for fold, fold_scores in zip(setup.folds, univariate_scores, strict=False)
     )
     results_by_subset = zip(*results_by_fold, strict=True)
@@ -145,28 +147,29 @@ def _has_baseline(estimator, feature_groups):
     return bool(feature_groups.fixed) or is_classifier(estimator) or is_regressor(estimator)
 
 
-def _ranked_subsets(ranking, target, full_orders, n):
+def _ranked_subsets(ranking, requested_size, full_orders, n):
     """Return pairs of a ranking's name and a number of feature groups, in the order of a path.
 
     ``full_orders``: see :func:`_orders`; ``n``: number of training records.
     """
     n_ranked = full_orders[ranking.name].size
-    path_sizes = _path_sizes(target, len(ranking.feature_groups), n)
+    path_sizes = _path_sizes(requested_size, len(ranking.feature_groups), n)
     sizes = {min(size, n_ranked) for size in path_sizes} - {0}
     subsets = [(ranking.name, size) for size in sorted(sizes)]
-    if target == "stable" and full_orders["stable"].size:
+    if requested_size == "stable" and full_orders["stable"].size:
         subsets.append(("stable", n))  # all stable groups: there are fewer than n
     return subsets
 
 
-def _path_sizes(target, n_groups, n):
+def _path_sizes(requested_size, n_groups, n):
     """Return the set of the numbers of feature groups on a path.
 
     Each is about 1.4 times the previous one. The largest is all groups, or ``n // 2`` if there are
-    more groups than ``n`` records. A number as ``target`` is the only one. For "stable" it is 1.
+    more groups than ``n`` records. A number as ``requested_size`` is the only one. For "stable" it
+    is 1.
     """
-    if target is not None:
-        return {1 if target == "stable" else target}
+    if requested_size is not None:
+        return {1 if requested_size == "stable" else requested_size}
     max_size = n_groups if n_groups <= n else max(1, n // 2)
     n_steps = int(2 * math.log2(max(1, max_size))) + 1
     sizes = {round(2 ** (step / 2)) for step in range(n_steps)}
@@ -249,30 +252,31 @@ def _unit_scores(subset, metric, pooled_score, test_positions):
     return unit_scores
 
 
-def _orders(ranking, target, rows, univariate_scores):
+def _orders(ranking, requested_size, rows, univariate_scores):
     """Return the indices of the feature groups, best first, by name of a ranking.
 
-    Those of "constant" are empty. Those of "stable" are None unless this is the target.
+    Those of "constant" are empty. Those of "stable" are None unless this size is requested.
     ``rows``: positions of training records that determine the rankings; ``univariate_scores``: of
-    the columns in these records. If ``target`` is a number, groups without a score are included.
+    the columns in these records. If ``requested_size`` is a number, groups without a score are
+    included.
     """
-    include_unscored = isinstance(target, int)
+    include_unscored = isinstance(requested_size, int)
     return {
         "constant": np.empty(0, dtype=int),
         ranking.name: ranking.order(rows, univariate_scores, include_unscored=include_unscored),
-        "stable": ranking.stable(rows) if target == "stable" else None,
+        "stable": ranking.stable(rows) if requested_size == "stable" else None,
     }
 
 
-def _score_fold(setup, fold, ranking, target, univariate_scores, subsets, classes):
+def _score_fold(setup, fold, ranking, requested_size, univariate_scores, subsets, classes):
     """Return the :class:`FoldResult` or a traceback for each subset.
 
-    ``fold``: training and test positions; ``target``: as for :func:`score_subsets`;
+    ``fold``: training and test positions; ``requested_size``: as for :func:`score_subsets`;
     ``univariate_scores``: on its training records; ``subsets``: pairs of a ranking's name and a
     number of feature groups; ``classes``: as for :func:`_score_columns`.
     """
     train, _ = fold
-    orders = _orders(ranking, target, train, univariate_scores)
+    orders = _orders(ranking, requested_size, train, univariate_scores)
     columns_by_subset = [
         ranking.feature_groups.columns(orders[name][:size].tolist()) for name, size in subsets
     ]
@@ -467,7 +471,7 @@ class SubsetChoice:
     fallback_index: int
 
 
-def select_subset(scored_subsets, setup, *, tol, target):
+def select_subset(scored_subsets, setup, *, tol, requested_size):
     """Return the :class:`SubsetChoice`.
 
     Parameters
@@ -478,8 +482,8 @@ def select_subset(scored_subsets, setup, *, tol, target):
         Training set, folds and metric.
     tol : float or "auto"
         Tolerance in score units, see :class:`HoldoutFeatureSelector`.
-    target : int, "stable" or None
-        Number of feature groups to select, see :meth:`FeatureGroups.target`.
+    requested_size : int, "stable" or None
+        Number of feature groups to select: result of :meth:`FeatureGroups.target`.
     """
     cv_scores = np.array([subset.cv_score for subset in scored_subsets])
     sizes = np.array([len(subset.group_indices) for subset in scored_subsets])
@@ -488,12 +492,12 @@ def select_subset(scored_subsets, setup, *, tol, target):
         (index for index in finite_indices if scored_subsets[index].ranking == "constant"), None
     )
     candidate_indices = [index for index in finite_indices if index != constant_index]
-    is_size_requested = isinstance(target, int)
+    is_size_requested = isinstance(requested_size, int)
     if not candidate_indices:
         return SubsetChoice(
             constant_index, constant_index, math.nan, is_size_requested, constant_index
         )
-    if tol == "auto" and target is None:
+    if tol == "auto" and requested_size is None:
         cv_scores[candidate_indices] = _smooth(cv_scores[candidate_indices])
     # The smallest subset with the highest score. Stable features are chosen without a comparison.
     best_index = min(candidate_indices, key=lambda index: (-cv_scores[index], sizes[index]))
@@ -501,7 +505,7 @@ def select_subset(scored_subsets, setup, *, tol, target):
     if scored_subsets[last_index].ranking == "stable":
         best_index = last_index
     chosen_index = best_index
-    if tol != "auto" and target is None:
+    if tol != "auto" and requested_size is None:
         unit_tol = tol / (setup.metric.upper - setup.metric.lower)
         # 1e-12: a difference of 0.05 is within a tolerance of 0.05, despite rounding.
         min_score = cv_scores[best_index] - unit_tol - 1e-12

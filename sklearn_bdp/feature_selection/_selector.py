@@ -286,7 +286,9 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         feature_groups = make_feature_groups(
             self.n_features_in_, names, self.fixed_features, self.feature_groups
         )
-        target = feature_groups.target(self.n_features_to_select) if len(feature_groups) else 0
+        requested_size = 0
+        if len(feature_groups):
+            requested_size = feature_groups.target(self.n_features_to_select)
         if sklearn.get_config()["enable_metadata_routing"]:
             params = dict(process_routing(self, "fit", **params).estimator.fit)
         fit_data = FitData(X, y, X_val, y_val, groups, times=times, horizon=horizon)
@@ -312,9 +314,11 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
             holdout_split.train_groups(),
         )
         dependence_note = self._check_dependence(holdout_split, setup, ranking)
-        scored_subsets, metric = score_subsets(setup, ranking, target=target, n_jobs=self.n_jobs)
+        scored_subsets, metric = score_subsets(
+            setup, ranking, requested_size=requested_size, n_jobs=self.n_jobs
+        )
         setup = replace(setup, metric=metric)
-        choice = select_subset(scored_subsets, setup, tol=self.tol, target=target)
+        choice = select_subset(scored_subsets, setup, tol=self.tol, requested_size=requested_size)
         if verifier is not None:
             scored_subsets, metric = clip_errors(
                 scored_subsets, choice, setup, holdout_split, verifier.holdout

@@ -296,11 +296,11 @@ class ReusableHoldout:
         self.y = freeze_data(y)
         self._context = context or HoldoutContext()
         settings = Calibration.from_config(config, gap, model=self.dependence, n=self.n)
-        columns = column_names(self.X)
+        feature_names = column_names(self.X)  # None without names
         header = {
             "made_by": f"sklearn_bdp {__version__}",
             "data": records_digest(self.X, self.y),
-            "columns": columns if columns is None else data_digest(columns),
+            "columns": None if feature_names is None else data_digest(feature_names),
             "correlation": self.dependence.fingerprint(),
             "described": self.dependence.describe(),
             **settings.header(),
@@ -763,6 +763,7 @@ class ReusableHoldout:
         if self._context.dry_run_sample is not None:
             _, public_targets = self._context.dry_run_sample
         y_pred = align_predictions("y_pred", y_pred, self)
+        # The predictions as an object that predicts as a model does, at positions of records.
         model = check_predictions(y_pred, self.y, public_targets, name=name, submitter=submitter)
         training_targets = None
         checked_predictions = self._check_training_predictions(training_predictions, public_targets)
@@ -793,7 +794,7 @@ class ReusableHoldout:
                 "name, such as 'accuracy'. The holdout was not queried."
             )
         classes = [str(label) for label in getattr(model, "classes_", ())]
-        positions = np.arange(self.n)[:, None]
+        positions = np.arange(self.n)[:, None]  # in place of features
         answers = self.answer_evaluations(
             [0.5 if unit_cv_score is None else unit_cv_score],
             [self._evaluate(metric, model, positions, reference=reference)],
@@ -1077,12 +1078,11 @@ class ReusableHoldout:
             If more records are equal than chance explains. With ``allow_shared_rows=True`` no
             records are compared, and the certificate reports this setting.
 
-        Notes
-        -----
-        The check reads the holdout, so its result is recorded and spends information, also if no
-        record is shared (theory G21). Rows that are known to be training rows spend none, and the
-        same rows are compared once. With a numeric ``epsilon`` or ``calibration="zhao2017"`` no
-        rows are compared, because an exact result has no finite level of privacy.
+        Notes ----- The check reads the holdout, so its result is recorded and spends information,
+        also if no record is shared (theory G21). Rows that are known to be training rows spend
+        none, and the same rows are compared once. After the final report no rows are compared. With
+        a numeric ``epsilon`` or ``calibration="zhao2017"`` no rows are compared, because an exact
+        result has no finite level of privacy.
         """
         training_data = TrainingData(((X, y),))
         if not self.allow_shared_rows:

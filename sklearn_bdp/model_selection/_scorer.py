@@ -279,6 +279,7 @@ class HoldoutScorer:
         scored_model = self._identify(estimator, X, y, in_validation)
         metric = scored_model.metric
         shared_state = self._shared_state
+        # None: other rows. Empty, which is false: the first rows as they were, or some of them.
         alteration = self._find_alteration(scored_model, X, y, in_validation)
         if not alteration:
             # The training score of holdout records would release the raw holdout score.
@@ -662,24 +663,24 @@ def detect_alteration(first_X, first_y, X, y):
     and others differ in a way that cannot be applied to other records.
     """
     # If only one of both has single precision, compare in single precision.
-    single = _is_single(X) != _is_single(first_X)
+    in_single_precision = _is_single(X) != _is_single(first_X)
     has_same_targets = np.array_equal(np.asarray(first_y), np.asarray(y))
-    coded_columns = _unequal_columns(first_X, X) if has_same_targets else None
+    coded_positions = _unequal_columns(first_X, X) if has_same_targets else None
     coded_first_X = first_X
     coded_X = X
-    if coded_columns is not None:
-        coded_first_X = first_X[:, coded_columns]
-        coded_X = X[:, coded_columns]
-    first_codes = column_codes(coded_first_X, single=single)
-    codes = column_codes(coded_X, single=single)
+    if coded_positions is not None:
+        coded_first_X = first_X[:, coded_positions]
+        coded_X = X[:, coded_positions]
+    first_codes = column_codes(coded_first_X, single=in_single_precision)
+    codes = column_codes(coded_X, single=in_single_precision)
     if first_codes is None and codes is None:
         return ColumnAlteration() if data_digest(first_X) == data_digest(X) else None
     if first_codes is None or codes is None or first_codes.shape[1] != codes.shape[1]:
         return None
     if len(first_codes) == len(codes) and has_same_targets:
-        if coded_columns is None:
-            coded_columns = np.arange(codes.shape[1])
-        return _alteration_of_rows(first_codes, codes, coded_columns, np.shape(X)[1])
+        if coded_positions is None:
+            coded_positions = np.arange(codes.shape[1])
+        return _alteration_of_rows(first_codes, codes, coded_positions, np.shape(X)[1])
     # Digests of rows: the columns of the transposed codes.
     are_some_rows = len(codes) < len(first_codes) and bool(
         np.isin(column_digests(codes.T), column_digests(first_codes.T)).all()
@@ -687,17 +688,17 @@ def detect_alteration(first_X, first_y, X, y):
     return ColumnAlteration() if are_some_rows else None
 
 
-def _alteration_of_rows(first_codes, codes, coded_columns, n_columns):
+def _alteration_of_rows(first_codes, codes, coded_positions, n_columns):
     """Return the alteration of the same rows; None if all columns have other values.
 
-    ``first_codes``, ``codes``: of the values at the positions ``coded_columns`` among
+    ``first_codes``, ``codes``: of the values at the positions ``coded_positions`` among
     ``n_columns``, before and after the alteration.
     """
     shuffled = []
     constant = []
     unexplained_positions = []
     for index in np.flatnonzero((first_codes != codes).any(axis=0)).tolist():
-        position = int(coded_columns[index])
+        position = int(coded_positions[index])
         column = codes[:, index]
         if np.array_equal(np.sort(first_codes[:, index]), np.sort(column)):
             (digest,) = column_digests(column[:, None])
