@@ -131,7 +131,7 @@ def _kinds_of_missing_values(values):
 def _cause(X, y, estimator):
     """Return a sentence on the likely cause why no fit on a training set succeeds.
 
-    If none is known, it states how to see the first error.
+    If none is known, it states how to stop at the first error.
     """
     labels = np.unique(np.asarray(y)) if is_classifier(estimator) and np.ndim(y) == 1 else None
     if labels is not None and labels.size == 1:

@@ -74,10 +74,10 @@ class FitData:
 def check_records(estimator, X, y, table="X"):
     """Raise ValueError if the estimator does not support a value in the records or targets.
 
-    ``table``: name of the records in messages, "X" or "X_val".
-
     ``fit`` of the estimator sees the training set only. Without this check, an unsupported missing
-    value in the holdout would be scored as a wrong prediction.
+    value in the holdout would be scored as a wrong prediction. Missing values are admitted if the
+    estimator contains another one, such as a pipeline, because its support for them is unknown
+    before its fit. ``table``: name of the records in messages, "X" or "X_val".
     """
     _check_order(X, y)
     if np.iscomplexobj(X) or (y is not None and np.iscomplexobj(y)):

@@ -155,7 +155,10 @@ class FinishedFits:
             self._load(file.read_text("utf-8").splitlines())
 
     def _load(self, lines):
-        """Load the finished fits in the lines of a file, one JSON list in each line."""
+        """Load the finished fits in the lines of a file, one JSON list in each line.
+
+        Incomplete lines, and lines of earlier versions, are left out.
+        """
         for line in lines:
             with contextlib.suppress(ValueError, TypeError):  # an incomplete line
                 fit_key, sklearn_result, power_sums, clipping_fields, weighted_sum, content = (
@@ -313,10 +316,9 @@ class FinishedFits:
     def scores(self, row, tests, n):
         """Return the scores in [0, 1] of a row on all training records, and the fold of each.
 
-        The fold is the index of the one that tested the record.
-        ``tests``: test positions of each fold; ``n``: number of training records. If several folds
-        tested a record, the last one counts. Records in no test fold have NaN and -1. The result is
-        None if scores are missing.
+        The fold is the index of the one that tested the record. If several folds did, the last one
+        counts. Records in no test fold have NaN and -1. The result is None if scores are missing.
+        ``tests``: test positions of each fold; ``n``: number of training records.
         """
         results_by_fold = self._fold_scores_by_row[row]
         if len(results_by_fold) < len(tests) or any(
@@ -717,7 +719,11 @@ class CrossValidation:
         return needs_predictions and fold_scores.predictions is None and not is_failed
 
     def use_public_ranges(self):
-        """Set the range of metrics without a proven bound from the scores of the candidates."""
+        """Set the range of metrics without a proven bound from the scores of the candidates.
+
+        Errors in time are clipped, and the verifier gets the metrics. If the metric that ranks has
+        no proven bound, ``scores`` become those of pooled predictions.
+        """
         for name in (None, *self.secondary):
             metric = self.metric if name is None else self.secondary[name]
             if not isinstance(metric, ApproximateMetric):
@@ -840,7 +846,8 @@ class CrossValidation:
         They are those of scikit-learn: means over folds, without a clip that the user did not
         declare, also if the holdout score is that of pooled or clipped predictions. Means over
         nodes have the weights of the nodes. If scores without this clip are unknown for a
-        candidate, all scores are those with the clip.
+        candidate, or if it clips nothing, all scores are ``scores``. Otherwise candidates that
+        halving eliminated have NaN.
         """
         if isinstance(self.metric, ApproximateMetric):
             return np.asarray(self.results[f"mean_test_{self.metric_name}"], dtype=float)

@@ -24,7 +24,7 @@ def config_of(meta_estimator):
     """Return the :class:`HoldoutConfig` of the parameter ``holdout``; None for a ReusableHoldout.
 
     ``meta_estimator``: estimator with the parameter ``holdout``. Raises TypeError for a value of
-    another type.
+    another type, and ValueError for a fraction that is not between 0 and 1.
     """
     holdout = meta_estimator.holdout
     if isinstance(holdout, ReusableHoldout | HoldoutConfig):

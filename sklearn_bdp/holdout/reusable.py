@@ -1078,11 +1078,13 @@ class ReusableHoldout:
             If more records are equal than chance explains. With ``allow_shared_rows=True`` no
             records are compared, and the certificate reports this setting.
 
-        Notes ----- The check reads the holdout, so its result is recorded and spends information,
-        also if no record is shared (theory G21). Rows that are known to be training rows spend
-        none, and the same rows are compared once. After the final report no rows are compared. With
-        a numeric ``epsilon`` or ``calibration="zhao2017"`` no rows are compared, because an exact
-        result has no finite level of privacy.
+        Notes
+        -----
+        The check reads the holdout, so its result is recorded and spends information, also if no
+        record is shared (theory G21). Rows that are known to be training rows spend none, and the
+        same rows are compared once. After the final report no rows are compared. With a numeric
+        ``epsilon`` or ``calibration="zhao2017"`` no rows are compared, because an exact result has
+        no finite level of privacy.
         """
         training_data = TrainingData(((X, y),))
         if not self.allow_shared_rows:

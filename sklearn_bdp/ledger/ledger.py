@@ -278,7 +278,9 @@ class Ledger:
     def transaction(self, *, write: bool = False) -> Iterator[LedgerState]:
         """Yield the current state of the ledger, after reading the backend.
 
-        ``write=True`` holds the lock of the backend, and the state then can append one entry.
+        ``write=True`` holds the lock of the backend, and the state then can append one entry. It
+        raises LedgerUnavailableError if the ledger was moved, or if this user may not read the
+        secret state.
         """
         with self.verified_state():
             if not write:

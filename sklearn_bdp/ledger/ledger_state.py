@@ -107,7 +107,7 @@ class _Index:
     def _parse_answers(self):
         """Index the answers that were added since the last look-up."""
         for number, text in self._unparsed_answers:
-            columns = {}
+            columns = {}  # lists of values by name in the ledger: "key", "by" and "metric"
             for name, pattern in _SINGLE_VALUE_COLUMNS.items():
                 match = pattern.search(text)
                 if match is None:
@@ -201,7 +201,10 @@ class LedgerState:
             self._use_record(parse_entry(row, previous_totals=None).record)
 
     def add_entry(self, row: Row, entry: Entry) -> None:
-        """Add the entry that follows the head, as it is stored (``row``) and parsed."""
+        """Add the entry that follows the head, as it is stored (``row``) and parsed.
+
+        The note that a final report was begun adds its charge to the totals.
+        """
         self._index.add(row)
         self.head = (entry.number, entry.digest)
         self.digests.append(entry.digest)

@@ -69,7 +69,8 @@ def move_ledger(source: Any, target: Any) -> tuple[int, str]:
     """Move a ledger; return number and digest of the last entry.
 
     From then on the source answers no query and names the target. The source is marked first, so
-    that both never answer at the same moment. The same call completes an interrupted move.
+    that both never answer at the same moment. The same call completes an interrupted move. Raises
+    LedgerError if the source was moved elsewhere, or if the target has another ledger.
     ``source``, ``target``: locations as for :class:`~sklearn_bdp.ledger.ledger.Ledger`.
     """
     source_ledger = Ledger(source)
@@ -99,8 +100,8 @@ def upgrade_ledger(location: Any) -> str:
     """Write a ledger in the format of this version; return the location of the older one.
 
     A file is replaced in one step, and the older one stays beside it. In a database the tables of
-    the older version stay as they are. Raises LedgerVersionError if the ledger has this format, and
-    LedgerError if it cannot be upgraded.
+    the older version stay as they are, and the result is a text that names them. Raises
+    LedgerVersionError if the ledger has this format, and LedgerError if it cannot be upgraded.
     """
     older_ledger = Ledger(location)
     older_format = older_ledger.header["format"]

@@ -190,7 +190,10 @@ class PostgreSQLBackend(Backend):
 
     @contextlib.contextmanager
     def lock(self, timeout):
-        """Return a context manager that locks the row of this holdout in the table of ledgers."""
+        """Return a context manager that locks the row of this holdout in the table of ledgers.
+
+        Raises LedgerBusyError if another writer holds it for longer than ``timeout`` seconds.
+        """
         session = self._own_session()
         is_acquired = False
         try:
@@ -326,6 +329,7 @@ class PostgreSQLBackend(Backend):
         if header_and_head is None:
             self._relations = None
             return None
+        # The last one is the digest of entry ``after_number``, None if it is missing.
         header, header_digest, number, digest, known_digest = header_and_head
         rows = [Row(*row) for row in self._query(connection, sql_texts.ENTRIES, parameters)]
         return LedgerContents(
@@ -601,7 +605,10 @@ class PostgreSQLBackend(Backend):
         raise failure
 
     def _failure(self, error):
-        """Return the error of this package for an error of psycopg, and other errors unchanged."""
+        """Return the error of this package for an error of psycopg, or for one that it is missing.
+
+        Other errors are returned unchanged.
+        """
         if isinstance(error, LedgerError):
             return error
         if isinstance(error, ImportError):

@@ -393,7 +393,7 @@ class HoldoutScorer:
 
     @strip_traceback_frames  # the evaluation contains raw holdout scores
     def _verify(self, model, metric, X_holdout, unit_score, key, n_train, variance, reference):
-        """Verify one score on the holdout, store the answer and return the verified score.
+        """Verify a model on the holdout, store the answer and return the score, in score units.
 
         Parameters
         ----------
@@ -410,7 +410,8 @@ class HoldoutScorer:
         n_train : int
             Number of these training records.
         variance : float or None
-            Variance of their scores in [0, 1], None if the score determines it.
+            Variance of their scores in [0, 1]. None if the score determines it, or if the metric is
+            not a mean over records.
         reference : TrainingReference or None
             Needed for a metric without a proven bound.
         """
@@ -524,8 +525,8 @@ class HoldoutScorer:
     def _holdout_columns(self, model, X, y):
         """Return names or positions of the holdout columns that a model needs.
 
-        None for all columns, and if the data have no columns.
-        Raises UnknownFeaturesError if they cannot be found.
+        None for all columns, and if the data have no columns. Raises UnknownFeaturesError if they
+        cannot be found.
         """
         names = getattr(model, "feature_names_in_", None)
         if names is not None and hasattr(self.holdout.X, "columns"):
@@ -658,8 +659,8 @@ def column_codes(X, *, single=False):
 def detect_alteration(first_X, first_y, X, y):
     """Return the :class:`ColumnAlteration` of ``X`` since the first data, None for other rows.
 
-    ``first_X``, ``first_y``: records and targets that the model was first scored on.
-    It is empty for the same rows and for some of them. Raises ValueError if some columns are equal
+    ``first_X``, ``first_y``: records and targets that the model was first scored on. The alteration
+    is empty for the same rows and for some of them. Raises ValueError if some columns are equal
     and others differ in a way that cannot be applied to other records.
     """
     # If only one of both has single precision, compare in single precision.
@@ -689,8 +690,9 @@ def detect_alteration(first_X, first_y, X, y):
 
 
 def _alteration_of_rows(first_codes, codes, coded_positions, n_columns):
-    """Return the alteration of the same rows; None if all columns have other values.
+    """Return the alteration of the same rows, as columns that were shuffled or set to one value.
 
+    None if all columns have other values. If only some of them have, ValueError is raised.
     ``first_codes``, ``codes``: of the values at the positions ``coded_positions`` among
     ``n_columns``, before and after the alteration.
     """
@@ -734,11 +736,11 @@ def _unequal_columns(first_X, X):
 
 
 def find_columns(stored_columns, X):
-    """Return the positions of the columns of ``X`` among stored columns, None if one is missing.
+    """Return the positions of the columns of ``X`` among stored columns, None if not all are found.
 
     ``stored_columns``: number of rows, and digests of the columns of data with the same rows.
-    Selectors pass arrays without names. A column is identified by its values, unless several stored
-    columns are equal.
+    Selectors pass arrays without names. A column is found by its values, unless several stored
+    columns are equal to it. Nothing is found in data with another number of rows or without codes.
     """
     n_rows, stored_digests = stored_columns
     codes = column_codes(X)

@@ -391,8 +391,9 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
             return self._fit_verified(fit_data)
 
     def _fit_params_without_holdout(self, holdout_arguments):
-        """Return the passed arguments by name; raise if a search without holdout takes none such.
+        """Return the passed arguments by name, for a search without holdout.
 
+        Raises ValueError for an argument that it does not take.
         ``holdout_arguments``: arguments of ``fit`` by name, None if not passed.
         """
         passed_arguments = {
@@ -590,7 +591,10 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     # -- queries and released values
 
     def _verify_candidates(self, cross_validation):
-        """Return a :class:`CandidateQuery` by row; that of unverified candidates has no answer."""
+        """Return a list with a :class:`CandidateQuery` for each row, after verifying some of them.
+
+        Queries of the other candidates have no answer, and no cross-validated score.
+        """
         cross_validation.use_public_ranges()
         verifier = cross_validation.verifier
         selection_scores = cross_validation.selection_scores()
@@ -840,6 +844,7 @@ def _may_be_best(scores, standard_errors, cross_validation):
 def search_results(cross_validation, queries):
     """Return ``cv_results_`` with the released values, in score units.
 
+    A metric that was not verified gets the column ``answered_from_<name>`` only.
     ``queries``: :class:`CandidateQuery` by row.
     """
     metric = cross_validation.metric
