@@ -51,7 +51,8 @@ class Split:
 class CorrelationModel(FrozenValue, ABC):
     """Base class of correlation models: frozen, comparable, picklable, cheap to copy.
 
-    ``n`` is always the number of holdout records; leakage and influence are in nats.
+    ``n`` is the number of records, in bounds that of the holdout. Leakage and influence are in
+    nats.
     Two models are equal when they are of one class and hold the same content. Attributes are set
     in the constructor, which ends with ``_freeze(...)`` of that content. Results may be cached; the
     cache is bounded and never part of a pickle.
@@ -152,7 +153,9 @@ class CorrelationModel(FrozenValue, ABC):
 
     @abstractmethod
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
-        """Return a :class:`Split` that separates no dependent records.
+        """Return a :class:`Split` that separates no dependent records, unless bounds allow it.
+
+        Models whose bounds hold given the other records, or given the past, may separate some.
 
         Parameters
         ----------
@@ -176,7 +179,7 @@ class CorrelationModel(FrozenValue, ABC):
 
     @abstractmethod
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
-        """Return index arrays of folds that separate no dependent records.
+        """Return index arrays of folds that separate no dependent records, unless bounds allow it.
 
         Parameters
         ----------
@@ -186,13 +189,18 @@ class CorrelationModel(FrozenValue, ABC):
             Number of folds, at least 2.
         random_state : None, int or numpy.random.Generator, default=None
             ``None`` keeps the order of the records; otherwise they (or their groups) are
-            shuffled first.
+            shuffled first. Models of records in time, and graphs with a buffer, do not read it.
 
         Returns
         -------
         list of tuple of ndarray
             ``n_splits`` pairs ``(train, test)``; every record is in exactly one test set. Of folds
             that train on earlier records only, the first block is in no test set.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer independent units than folds, or if no training record is left.
         """
 
     # -- levels of privacy --------------------------------------------------------------------
@@ -218,7 +226,8 @@ class CorrelationModel(FrozenValue, ABC):
         Raises
         ------
         ValueError
-            If the method does not apply to this model; the message names the missing condition.
+            If the method does not apply to this model; the message names the missing condition. If
+            the model declares no dependence (``correlation="time"``), no method does.
         """
         dp_epsilon = check_real("dp_epsilon", dp_epsilon, low=0.0)
         n = self.check_n(n)
@@ -435,7 +444,10 @@ def generator(random_state):
 
 
 def holdout_size(n, holdout):
-    """Return the number of holdout records, after checking that no side is empty."""
+    """Return the number of holdout records, rounded up; ValueError if a side would be empty.
+
+    ``holdout`` is their fraction of ``n``.
+    """
     fraction = check_real("holdout", holdout, low=0.0, high=1.0, closed="neither")
     size = math.ceil(n * fraction - 1e-9)
     if not 1 <= size <= n - 1:
@@ -461,7 +473,8 @@ def check_splits(n_splits, max_splits, unit_name):
 def check_indices(indices, n) -> Array:
     """Return ``indices`` as an array of distinct record numbers, in the caller's order.
 
-    If ``n`` is given, they are below ``n``, or a boolean mask of ``n`` records.
+    If ``n`` is not None, they are below ``n``, or a boolean mask of ``n`` records. Raises
+    ValueError otherwise, and if there are none.
     """
     records = np.asarray(indices)
     if records.ndim == 1 and records.dtype == bool and n is not None and len(records) == n:

@@ -96,7 +96,8 @@ class MarkovChain(CorrelationModel):
     Raises
     ------
     ValueError
-        If the matrix is not stochastic or not irreducible.
+        If the matrix is not stochastic or not irreducible, or if ``interpolation=True`` is set
+        without ``observed=True``.
 
     See Also
     --------
@@ -151,8 +152,8 @@ class MarkovChain(CorrelationModel):
             )
         self.transition = matrix = matrix / row_sums[:, None]
         self.observed = check_boolean("observed", observed)
-        n_classes, _ = connected_components(matrix > 0, directed=True, connection="strong")
-        if n_classes > 1:
+        n_components, _ = connected_components(matrix > 0, directed=True, connection="strong")
+        if n_components > 1:
             raise ValueError(
                 "transition must be irreducible, and some states never reach others: use Groups."
             )
@@ -200,13 +201,16 @@ class MarkovChain(CorrelationModel):
         Returns
         -------
         MarkovChain
-            The estimated chain. No bound accounts for its estimation error.
+            The estimated chain. No bound accounts for its estimation error, which a caveat states
+            if there are fewer than 20 transitions per state.
 
         Raises
         ------
+        TypeError
+            If ``states`` is not a sequence.
         ValueError
             If the states are not integers of at least 0, have fewer than 3 transitions, or never
-            change.
+            change. Also if ``smoothing`` is 0 and a state is never left.
         """
         sequences = _state_sequences(states)
         largest_state = max(
@@ -317,7 +321,7 @@ class MarkovChain(CorrelationModel):
                 f"{MIN_SCORES} numbers, got shape {score_matrix.shape}."
             )
         longest_time = max(slow_autocorrelation_time(series) for series in candidate_series)
-        n_scores = min(map(len, candidate_series))
+        n_scores = min(map(len, candidate_series))  # of the candidate with the fewest
         safe_time = max(1.0, SAFETY_FACTOR * longest_time)
         # Rounded up to three digits, so that the printed time is the one in use.
         third_digit = 10.0 ** (math.floor(math.log10(safe_time)) - 2)
@@ -345,7 +349,8 @@ class MarkovChain(CorrelationModel):
     def _of_time(cls, time, words, caveats=()):
         """Return a chain of two hidden states with this autocorrelation time, in records.
 
-        ``words``: its description for certificates, with the origin of the time.
+        ``words``: its description for certificates, with the origin of the time. ``caveats``: those
+        before the one on drift.
         """
         contraction = (time - 1.0) / (time + 1.0)
         stay_probability = (1.0 + contraction) / 2.0
@@ -516,7 +521,10 @@ class MarkovChain(CorrelationModel):
 
 
 def _state_sequences(states):
-    """Return separate sequences of states as arrays of integers of at least 0."""
+    """Return a list of separate sequences of states, as arrays of integers of at least 0.
+
+    Raises TypeError or ValueError if they are none.
+    """
     if isinstance(states, str | bytes | dict) or not hasattr(states, "__len__"):
         raise TypeError(f"states must be an array of integers, got {type(states).__name__}.")
     is_list_of_sequences = not isinstance(states, np.ndarray) and any(map(np.ndim, states))
@@ -557,7 +565,8 @@ required_gap.register(MarkovChain, MarkovChain.required_gap)
 def tail_split(n, holdout, gap):
     """Return the split that holds out the last records and drops ``gap`` records before them.
 
-    ``holdout`` is their fraction of the ``n`` records (or dates).
+    ``holdout`` is their fraction of the ``n`` records (or dates). Raises ValueError if no training
+    record is left.
     """
     n_holdout = holdout_size(n, holdout)
     n_train = n - n_holdout - gap
@@ -571,9 +580,10 @@ def tail_split(n, holdout, gap):
 
 
 def block_folds(n, n_splits, gap, *, forward=False):
-    """Return contiguous test blocks; training drops ``gap`` records on both sides of a block.
+    """Return folds ``(train, test)`` whose test sets are contiguous blocks of ``n`` records.
 
-    ``forward``: each split trains on earlier records only; the first block is not a test set.
+    Training sets drop ``gap`` records on both sides of the block. ``forward``: they have earlier
+    records only, and the first block is not a test set. Raises ValueError if one would be empty.
     """
     n_untested_blocks = int(forward)
     n_splits = check_splits(
@@ -675,8 +685,8 @@ def dobrushin(matrix):
 def projective_diameter(matrix):
     """Return the largest log cross-ratio of a nonnegative matrix, in nats (Birkhoff, Hilbert).
 
-    ``max ln[P(u,y) P(v,z) / (P(u,z) P(v,y))]``, infinite if an entry is zero; rows and columns of
-    zeros (values that never occur) are ignored.
+    ``max ln[P(u,y) P(v,z) / (P(u,z) P(v,y))]``. Rows and columns of zeros (values that never occur)
+    are ignored. If another entry is zero, the result is infinite.
     """
     matrix = matrix[:, matrix.max(axis=0) > 0]
     matrix = matrix[matrix.max(axis=1) > 0]
@@ -694,10 +704,11 @@ def projective_diameter(matrix):
 def block_variance_proxy(n_affected, n):
     """Return the least sum of squared martingale ranges over block lengths (theory H4).
 
-    ``n_affected`` is the effect of a block on the records after it, in units of one record. It is
-    the sum of the Dobrushin coefficients of the powers, that is, the expected number of records
-    that still differ after two chains were started apart and coupled maximally (Griffeath 1975).
-    The result is in units of the squared sensitivity.
+    ``n_affected`` is the effect of a block on the records after it, in units of one record. For a
+    mean it is the sum of the Dobrushin coefficients of the powers, that is, the expected number of
+    records that still differ after two chains were started apart and coupled maximally (Griffeath
+    1975). For leakage it is that of the later records, divided by the DP level. The result is in
+    units of the squared effect of one record, such as the squared sensitivity.
     """
     lengths = np.unique(np.clip(np.ceil(n_affected * np.linspace(0.25, 4.0, 200)), 1, n))
     lengths = np.union1d(lengths, [1.0, float(n)])
@@ -718,7 +729,7 @@ def slow_autocorrelation_time(scores: ArrayLike) -> float:
     Returns
     -------
     float
-        ``1 + 2 * sum of autocorrelations``, at least 1; 1 for a constant series.
+        Estimate of ``1 + 2 * sum of autocorrelations``, at least 1; 1 for a constant series.
 
     See Also
     --------
@@ -726,8 +737,9 @@ def slow_autocorrelation_time(scores: ArrayLike) -> float:
 
     Notes
     -----
-    The estimate is the mean of the squared cosine coefficients of the ten lowest frequencies, in
-    units of the variance: each of them estimates the variance of a long mean. The first one is
+    The estimate is the mean of the squared cosine coefficients of the ten lowest frequencies (of
+    fewer than 40 scores: a quarter as many), in units of the variance. Each coefficient estimates
+    the variance of a long mean. The first one is
     large if there is a steady drift, so it counts no more than the largest of the others. If the
     median of the next frequencies is larger than the mean, half of the difference is added; a
     season does not move the median. A windowed sum of autocorrelations was tried and misses hidden

@@ -169,9 +169,11 @@ class Independent(ComponentModel):
 class ConditionallyIndependent(ComponentModel):
     """Holdout records given all training labels: independent components, not alike (theory G27).
 
-    ``codes``: the component of each record; ``words``: the text of :meth:`describe`; ``nodes``: the
-    :class:`~sklearn_bdp.correlation.graph_input.NodeNames` of the records, if any. Means have all
-    bounds of independent components. Bounds for identically distributed records are not supported.
+    ``codes``: the component of each record; ``words``: the text of :meth:`describe`; ``target``:
+    the records that intervals refer to, a noun phrase; ``caveats``: sentences for certificates;
+    ``nodes``: the :class:`~sklearn_bdp.correlation.graph_input.NodeNames` of the records, None if
+    not known. Means have all bounds of independent components. Bounds for identically distributed
+    records are not supported.
     """
 
     fingerprint_name = "GivenRest"
@@ -209,7 +211,10 @@ def _folds_of_codes(fold_of_record, n_splits):
 
 
 def component_sizes(model, n):
-    """Return the distinct sizes of components of a model, and the number of components of each."""
+    """Return the distinct sizes of components, and the number of components of each: two vectors.
+
+    ``model``: a correlation model of ``n`` records.
+    """
     if isinstance(model, Independent):
         return np.array([1]), np.array([n])
 
@@ -266,7 +271,10 @@ def check_one_kind_of_labels(name, labels):
 
 
 def _labels_by_type(labels):
-    """Return the labels that are numbers by their text, and those that are text by it, stripped."""
+    """Return two dicts: labels that are numbers, by their text, and labels that are text, stripped.
+
+    Values are the first label of each text. NaN and labels of other types are in neither.
+    """
     number_by_text = {}
     label_by_text = {}
     for label in labels.tolist() if hasattr(labels, "tolist") else labels:
@@ -279,7 +287,10 @@ def _labels_by_type(labels):
 
 
 def _label_list(groups):
-    """Return labels as a list or an array of objects, one label for each record."""
+    """Return labels as a list or another sequence, one label for each record.
+
+    Raises TypeError or ValueError for text, mappings, tables and empty labels.
+    """
     if isinstance(groups, str | bytes | dict) or not hasattr(groups, "__len__"):
         raise TypeError(f"groups must be an array, one label per record, got {groups!r:.40}.")
     labels = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
@@ -294,7 +305,10 @@ def _label_list(groups):
 
 
 def label_codes(groups):
-    """Return codes ``0, 1, …`` in order of first appearance for any hashable labels."""
+    """Return codes ``0, 1, …`` in order of first appearance for any hashable labels.
+
+    Raises TypeError or ValueError for labels that no group may have, such as NaN.
+    """
     labels = _label_list(groups)
     check_one_kind_of_labels("groups", labels)
     code_of_label = {}
@@ -334,7 +348,7 @@ class Groups(ComponentModel):
     TypeError
         If the labels are not a sequence of hashables.
     ValueError
-        If labels are empty or contain NaN.
+        If labels are empty, contain NaN, or mix numbers and text.
 
     See Also
     --------
@@ -410,7 +424,10 @@ class GroupIdentities:
         return cls(digests, numbered=numbered, index=getattr(groups, "index", None))
 
     def take(self, codes):
-        """Return the identities of the groups in ``codes``, in order of first appearance."""
+        """Return the identities of the groups in ``codes``, in order of first appearance.
+
+        They count as labels of the user (``numbered=False``) and have no index.
+        """
         _, first_records = np.unique(codes, return_index=True)
         distinct_codes = codes[np.sort(first_records)]
         return GroupIdentities(self.digests[distinct_codes])

@@ -157,7 +157,8 @@ def _all_iso(values):
 def parsing_call(values: Any, expression: str) -> str:
     """Return the pandas call that parses dates in text, once for each format that reads them all.
 
-    ``expression``: code of the user that gives these values, such as ``X.index``.
+    With ``…`` in place of an unknown format. ``expression``: code of the user that gives these
+    values, such as ``X.index``.
     """
     texts = [value for value in values if isinstance(value, str)][:_MAX_TEXTS]
     if not texts:
@@ -174,7 +175,10 @@ def parsing_call(values: Any, expression: str) -> str:
 
 
 def _formats_of(texts):
-    """Return all formats, for ``strptime``, that read every one of some dates in text."""
+    """Return all formats, for ``strptime``, that read every one of some dates in text.
+
+    The list is empty if none does. Of digits only, their number decides.
+    """
     lengths = {len(text) for text in texts}
     if all(text.isdigit() for text in texts) and len(lengths) == 1:
         n_digits = lengths.pop()
@@ -215,7 +219,10 @@ def holds_dates(values: Any) -> bool:
 
 
 def date_level(index: Any) -> Any:
-    """Return the index if it certainly holds dates, or its only level that does; None if not."""
+    """Return the index if it certainly holds dates, or its only level that does.
+
+    None if it holds none, or if several levels do.
+    """
     if not hasattr(index, "levels"):
         return index if holds_dates(index) else None
     date_levels = [i for i, level in enumerate(index.levels) if holds_dates(level)]
@@ -246,7 +253,11 @@ def index_dates(X: Any, name: str = "X") -> Array | None:
 
 
 def _ascending_dates(dates, name):
-    """Return dates as :func:`date_numbers`; missing ones and clocks set back are errors."""
+    """Return dates as :func:`date_numbers`, in the order of the index ``dates``.
+
+    Raises ValueError if one is missing, or if a step goes back by at most an hour. Larger steps
+    back pass. ``name``: the parameter that holds the frame.
+    """
     if getattr(dates, "hasnans", False):
         raise ValueError(
             f"correlation='time' and chains need the date of each record, got dates in the "
@@ -376,7 +387,8 @@ def shift_dates(dates: Array, span: Any, *, backwards: bool = False) -> Array:
 def horizon_in_dates(horizon: Any, dates: Array | None) -> int:
     """Return a horizon as a number of dates, at least 1: for a span of time, the most dates in it.
 
-    ``dates``: the dates of the records, in any order; needed for a span only.
+    ``dates``: the dates of the records, in any order; needed for a span only. Raises ValueError if
+    a span comes without them.
     """
     span = as_time_span(horizon, "horizon")
     if span is None:
@@ -406,7 +418,10 @@ def step_name(dates: Array) -> str:
 
 
 def describe_calendar_gaps(dates: Array) -> str:
-    """Return a sentence on dates that are missing from a regular calendar, "" if none are."""
+    """Return a sentence on dates that are missing from a regular calendar.
+
+    It is empty if none are, or if ``dates`` are numbers.
+    """
     if dates.dtype.kind != "M":
         return ""
     steps = np.diff(np.unique(dates)) / np.timedelta64(1, "D")  # days

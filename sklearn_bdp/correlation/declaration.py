@@ -160,12 +160,12 @@ class WorstOf(CorrelationModel):
 
 @gap_failure_probability.register
 def _largest_gap_failure(model: WorstOf, gap: int) -> float:
-    return max(gap_failure_probability(listed, gap) for listed in model.models)
+    return max(gap_failure_probability(listed_model, gap) for listed_model in model.models)
 
 
 @required_gap.register
 def _largest_required_gap(model: WorstOf, failure: float) -> int:
-    return max(required_gap(listed, failure) for listed in model.models)
+    return max(required_gap(listed_model, failure) for listed_model in model.models)
 
 
 def check_correlation(
@@ -285,14 +285,17 @@ def check_declared(correlation: object) -> None:
 
 
 def declares_time_order(correlation: object) -> bool:
-    """Return whether an argument declares rows in time order: ``"time"``, or a model of them."""
+    """Return whether an argument declares rows in time order: ``"time"``, or a model of them.
+
+    False for arguments that still become a model, such as a transition matrix.
+    """
     if isinstance(correlation, CorrelationModel):
         return correlation.sampling_scheme(correlation.n_records or 1).in_time_order
     return isinstance(correlation, str) and correlation == "time"
 
 
 def declares_dates(correlation: object) -> bool:
-    """Return whether an argument declares dates that are judged given their past (theory G26)."""
+    """Return whether an argument is ``"time"``, or a model of dates given their past (G26)."""
     if isinstance(correlation, CorrelationModel):
         return correlation.sampling_scheme(correlation.n_records or 1).calendar is not None
     return isinstance(correlation, str) and correlation == "time"

@@ -99,7 +99,8 @@ def independence_test(
     Returns
     -------
     DependenceReport
-        The result. A misfit raises no error and no warning.
+        The result. A misfit raises no error and no warning. The ``p_value`` is None if there are
+        fewer than 40 scores, or if they do not vary.
 
     See Also
     --------
@@ -127,7 +128,7 @@ def independence_test(
     """
     series = check_array("scores", scores, shape=(None,))
     level = check_probability("level", level)
-    codes = _codes("groups", groups, len(series))
+    group_codes = _codes("groups", groups, len(series))
     strata = _codes("folds", folds, len(series))  # records that are compared with each other
     series = series[:MAX_SERIES]
     if strata is not None:
@@ -138,9 +139,9 @@ def independence_test(
         return DependenceReport(False)
     permute = _permutation_function(len(series), strata)
     p_values = {_ORDER: _permutation_p_value([series], _autocorrelation_statistic, permute)}
-    if codes is not None and 1 < codes.max() + 1 < len(codes):
-        codes = codes[: len(series)]
-        membership = sparse.csr_array((np.ones(len(codes)), (codes, range(len(codes)))))
+    if group_codes is not None and 1 < group_codes.max() + 1 < len(group_codes):
+        group_codes = group_codes[: len(series)]
+        membership = sparse.csr_array((np.ones(len(series)), (group_codes, range(len(series)))))
         statistic = partial(_group_statistic, membership)
         p_values[_GROUPS] = _permutation_p_value([series], statistic, permute)
     return _report(level, p_values)
@@ -171,7 +172,8 @@ def group_independence_test(
     Returns
     -------
     DependenceReport
-        The result. A misfit raises no error and no warning.
+        The result. A misfit raises no error and no warning. The ``p_value`` is None with fewer than
+        40 groups (10 with ``coordinates``), or if their means do not vary.
 
     See Also
     --------

@@ -45,6 +45,8 @@ def read_graph(graph, *, reads_weights=False, nodelist=None):
     """Return a symmetric CSR matrix without diagonal, and the :class:`NodeNames` of its rows.
 
     ``graph``: any form that :func:`~sklearn_bdp.correlation.graph_input.read_edges` takes.
+    ``reads_weights``: whether entries are weights, else all are 1. ``nodelist``: names in the order
+    of the records, None for the order of the graph.
     """
     edges = read_edges(graph)
     names = edges.node_names(nodelist)
@@ -66,7 +68,8 @@ class GraphModel(ComponentModel):
     def _set_graph(self, matrix, n=None, nodes=None, caveats=()):
         """Set the graph, whose first ``n`` nodes are the records (by default all).
 
-        ``matrix``: symmetric CSR matrix of all nodes. ``nodes``: the names of the records.
+        ``matrix``: symmetric CSR matrix of all nodes. ``nodes``: the :class:`NodeNames` of the
+        records. ``caveats``: sentences for certificates.
         """
         self._indptr = matrix.indptr
         self._indices = matrix.indices
@@ -236,8 +239,8 @@ class DependencyGraph(GraphModel, Groups):
         >>> DependencyGraph.from_edges([(0, 1), (1, 2)], n_nodes=5)
         DependencyGraph(<5 records, 2 edges, 3 components>)
         """
-        data = edges_between(edges, n_nodes=n_nodes, nodes=nodelist)
-        return cls(data, reach=reach, nodelist=nodelist)
+        edge_data = edges_between(edges, n_nodes=n_nodes, nodes=nodelist)
+        return cls(edge_data, reach=reach, nodelist=nodelist)
 
     def _set_structure(self, matrix, reach, nodes, caveats=()):
         self.reach = reach
@@ -387,14 +390,16 @@ class UnknownStrengthNetwork(GraphModel):
         edges = read_edges(graph)
         # Nodes that have a row in X, in row order, or a mask of the nodes; None if all nodes have.
         labeled_nodes = None if labeled is None else list(labeled)
-        masked = labeled_nodes is not None and is_mask(labeled_nodes)
+        labels_are_mask = labeled_nodes is not None and is_mask(labeled_nodes)
         if labeled_nodes is None and nodelist is not None and edges.names is not None:
             labeled_nodes = list(nodelist)  # without an isolated node that has no row, for example
-        names = _names_of_nodes(edges, labeled_nodes, nodelist, masked=masked)
+        names = _names_of_nodes(edges, labeled_nodes, nodelist, labels_are_mask=labels_are_mask)
         matrix = edges.matrix(names)
         if labeled_nodes is not None:  # nodes without a row come last
             parameter = "nodelist" if labeled is None else "labeled"
-            positions = _labeled_positions(parameter, labeled_nodes, names, masked=masked)
+            positions = _labeled_positions(
+                parameter, labeled_nodes, names, labels_are_mask=labels_are_mask
+            )
             order = np.r_[positions, np.setdiff1d(np.arange(edges.n_nodes), positions)]
             matrix = sparse.csr_array(matrix[order][:, order])
             matrix.sort_indices()
@@ -462,28 +467,29 @@ class UnknownStrengthNetwork(GraphModel):
         return unnamed_groups(np.arange(len(check_indices(indices, self.n_records))))
 
 
-def _names_of_nodes(edges, labeled_nodes, nodelist, *, masked):
+def _names_of_nodes(edges, labeled_nodes, nodelist, *, labels_are_mask):
     """Return the names of all nodes, in the order of the matrix before records are put first.
 
-    ``edges``: the graph. ``labeled_nodes``: the nodes with a row in ``X``, or a mask (``masked``);
-    None if all have one.
+    ``edges``: the :class:`EdgeData` of the graph. ``labeled_nodes``: the nodes with a row in ``X``,
+    or a mask of all nodes (``labels_are_mask``); None if all have one. ``nodelist`` is the caller's
+    argument; it is not read if ``labeled_nodes`` are names.
     """
-    if labeled_nodes is None or masked:
+    if labeled_nodes is None or labels_are_mask:
         names = edges.node_names(nodelist)
         # A mask is in the order of the graph, so the caller has declared it.
-        return dataclasses.replace(names, is_declared=names.is_declared or masked)
+        return dataclasses.replace(names, is_declared=names.is_declared or labels_are_mask)
     values = tuple(range(edges.n_nodes)) if edges.names is None else edges.names
     return NodeNames(values, is_declared=True, is_matrix=edges.names is None)
 
 
-def _labeled_positions(parameter, labeled_nodes, names, *, masked):
+def _labeled_positions(parameter, labeled_nodes, names, *, labels_are_mask):
     """Return the positions in ``names`` of the nodes with a row in ``X``, in row order.
 
-    ``labeled_nodes``: their names, or a mask of all nodes (``masked``). ``parameter``: the argument
-    that held them, for errors.
+    ``labeled_nodes``: their names, or a mask of all nodes (``labels_are_mask``). ``parameter``: the
+    argument that held them, for errors. Raises ValueError unless they are distinct nodes.
     """
     n_nodes = len(names.values)
-    if masked:
+    if labels_are_mask:
         is_complete = len(labeled_nodes) == n_nodes
         positions = np.flatnonzero(labeled_nodes).tolist() if is_complete else []
     else:
@@ -505,9 +511,10 @@ def _labeled_positions(parameter, labeled_nodes, names, *, masked):
 
 
 def nodes_given_rest(network, indices, codes):
-    """Return the model of some nodes of a network given all others (theory G27).
+    """Return the ``ConditionallyIndependent`` of some nodes given all others (theory G27).
 
-    ``indices``: the holdout nodes. ``codes``: the component of each, given all other nodes.
+    ``network``: a :class:`GraphModel`. ``indices``: the holdout nodes. ``codes``: the component of
+    each, given all other nodes.
     """
     degree = np.diff(network._indptr)[: network.n_records]
     caveats = GIVEN_CAVEATS
@@ -531,9 +538,10 @@ def nodes_given_rest(network, indices, codes):
 def buffered_set(graph, fraction, rng):
     """Return rows of which no two are neighbors, and the other rows without their neighbors.
 
-    ``graph`` is a symmetric CSR array. Of all returned rows, the first are a ``fraction``; the
-    buffer of their neighbors is in neither. A greedy search takes the free row that costs least
-    next: the number of its free neighbors, which go to the buffer, divided by ``1 + degree``
+    ``graph`` is a symmetric CSR array. Of all returned rows, the first are about a ``fraction``, or
+    fewer if no row is left to take; the buffer of their neighbors is in neither. Both are
+    ascending. A greedy search takes the free row that costs least next: the number of its free
+    neighbors, which go to the buffer, divided by ``1 + degree``
     (theory G27). Costs only fall, so the heap may hold outdated entries, which are skipped.
     """
     n = graph.shape[0]

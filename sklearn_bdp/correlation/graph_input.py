@@ -70,7 +70,9 @@ class NodeNames:
         return dataclasses.replace(self, values=values)
 
     def check_index(self, name: str, tables: Sequence[Any]) -> None:
-        """Raise if the index of the records contradicts the order of the nodes.
+        """Raise if the index of the records contradicts the order of the nodes, or if it is unknown.
+
+        Nothing is checked if the numbers of records and nodes differ.
 
         Parameters
         ----------
@@ -78,6 +80,12 @@ class NodeNames:
             Parameter that holds the graph.
         tables : sequence of array-like
             Records: one table, or the training records followed by the validation records.
+
+        Raises
+        ------
+        ValueError
+            If the index has the same names in another order. Also if nodes have names that are no
+            integers, the caller gave no order, and the index does not name them.
         """
         index_values = _index_values(tables)
         if sum(map(_n_rows, tables)) != len(self.values) or index_values == self.values:
@@ -100,10 +108,10 @@ class NodeNames:
             problem = "X has no index that names them"
         else:
             node_names = set(self.values)
-            unknown = [value for value in index_values if value not in node_names]
+            unknown_values = [value for value in index_values if value not in node_names]
             problem = "the index of X repeats names"
-            if unknown:
-                problem = f"the index of X holds {unknown[0]!r}, which is not one of them"
+            if unknown_values:
+                problem = f"the index of X holds {unknown_values[0]!r}, which is not one of them"
         return (
             f"{name} has nodes with names ({_examples(self.values)}), and {problem}, so that it is "
             "unknown which row is which node. Pass nodelist= with the node of each row of X, such "
@@ -190,8 +198,9 @@ class EdgeData:
         Raises
         ------
         ValueError
-            If ``nodelist`` misses a node, or integer nodes do not ascend: then it is unknown
-            whether rows are in graph order or in that of the integers.
+            If ``nodelist`` misses a node, or is passed for nodes without names. Also if it is not
+            passed and integer nodes do not ascend: then it is unknown whether rows are in graph
+            order or in that of the integers.
         """
         if self.names is None:
             if nodelist is not None:
@@ -231,6 +240,11 @@ class EdgeData:
         -------
         csr_array of shape (n_nodes, n_nodes)
             Of a directed graph, an edge in either direction counts; of two, the larger weight.
+
+        Raises
+        ------
+        ValueError
+            If a weight is negative or NaN.
         """
         source = self.source
         target = self.target
@@ -284,7 +298,7 @@ def is_mask(labeled: Any) -> bool:
     Returns
     -------
     bool
-        True if every entry is a boolean.
+        True if every entry is a boolean, also if there is no entry.
     """
     return all(isinstance(entry, bool | np.bool_) for entry in list(labeled))
 
@@ -309,7 +323,8 @@ def read_edges(graph: Any, *, weight: str | None = None) -> EdgeData:
     graph : EdgeData, networkx graph, mapping, scipy.sparse, table, list or array
         See :class:`~sklearn_bdp.correlation.DependencyGraph`.
     weight : str, optional
-        Edge attribute of a networkx graph to read; by default edges have no weight.
+        Edge attribute of a networkx graph to read; by default its edges have no weight. Other
+        forms ignore it: the entries of matrices, arrays and tables are their weights.
 
     Returns
     -------
@@ -375,7 +390,10 @@ def _networkx_edges(graph, weight):
 
 
 def _table_edges(table):
-    """Return the edges of a square table whose index and columns name the nodes."""
+    """Return the edges of a square table whose index and columns name the nodes.
+
+    If both are just 0, 1, …, nodes are positions. Raises ValueError if they differ.
+    """
     columns = list(table.columns)
     index = list(table.index)
     if len(columns) != len(index):
@@ -397,7 +415,7 @@ def _table_edges(table):
 
 
 def _neighbor_mapping(graph):
-    """Return the neighbors by node of a mapping, or of spatial weights that hold one."""
+    """Return the neighbors by node of a mapping, or of spatial weights that hold one, else None."""
     if isinstance(graph, Mapping):
         return graph
     neighbors = getattr(graph, "neighbors", None)
@@ -440,7 +458,10 @@ def _is_list(graph):
 
 
 def _list_edges(rows):
-    """Return the edges of a square list of numbers, or of the neighbors of each node."""
+    """Return the edges of a square list of numbers, or of the neighbors of each node.
+
+    ``rows``: rows of the matrix, or lists of neighbors. Raises ValueError if they may be edges.
+    """
     if not rows:
         raise ValueError("graph must be square and not empty, got an empty list.")
     if not all(np.iterable(row) and not isinstance(row, str | bytes) for row in rows):
@@ -457,23 +478,24 @@ def _list_edges(rows):
     return _neighbor_list_edges(rows)
 
 
-def _neighbor_list_edges(rows):
-    """Return the edges of a list of the positions of each node's neighbors."""
-    n_neighbors = [len(row) for row in rows]
-    target = np.array([neighbor for row in rows for neighbor in row])
+def _neighbor_list_edges(neighbor_lists):
+    """Return the edges of a list with the positions of each node's neighbors."""
+    n_nodes = len(neighbor_lists)
+    n_neighbors = [len(neighbors) for neighbors in neighbor_lists]
+    target = np.array([neighbor for neighbors in neighbor_lists for neighbor in neighbors])
     if not target.size:
         target = target.astype(np.int64)
     if target.dtype.kind not in "iu":
         raise TypeError(f"{_FORMS}, got a list of lists of {target.dtype}.")
-    source = np.repeat(np.arange(len(rows)), n_neighbors)
-    outside = np.flatnonzero((target < 0) | (target >= len(rows)))  # edges to no node
-    if outside.size:
-        edge = outside[0]
+    source = np.repeat(np.arange(n_nodes), n_neighbors)
+    invalid_edges = np.flatnonzero((target < 0) | (target >= n_nodes))  # edges to no node
+    if invalid_edges.size:
+        edge = invalid_edges[0]
         raise ValueError(
-            f"graph holds the neighbors of {len(rows)} nodes by their positions 0 … "
-            f"{len(rows) - 1}, got {target[edge]} among those of node {source[edge]}."
+            f"graph holds the neighbors of {n_nodes} nodes by their positions 0 … "
+            f"{n_nodes - 1}, got {target[edge]} among those of node {source[edge]}."
         )
-    return EdgeData(len(rows), source, target.astype(np.int64))
+    return EdgeData(n_nodes, source, target.astype(np.int64))
 
 
 def _array_edges(graph):
@@ -511,6 +533,8 @@ def edges_between(edges: Any, *, n_nodes: int | None = None, nodes: Any = None) 
 
     Raises
     ------
+    TypeError
+        If ``edges`` is a graph, a mapping or no sequence.
     ValueError
         If the ends can be read in two ways, or are neither positions nor names.
     """
@@ -529,7 +553,8 @@ def edges_between(edges: Any, *, n_nodes: int | None = None, nodes: Any = None) 
 def _named_edges(both_ends, n_nodes, nodes):
     """Return the edges of named nodes: first those of ``nodes``, then others that have an edge.
 
-    ``both_ends``: the sources of all edges, then their targets.
+    ``both_ends``: the sources of all edges, then their targets. ``n_nodes``: the number of nodes
+    that the caller states, None if not stated; another number is an error.
     """
     names = list(dict.fromkeys([*nodes, *both_ends]))
     if n_nodes is not None and check_integer("n_nodes", n_nodes, low=1) != len(names):
@@ -640,7 +665,10 @@ def _check_unambiguous(sources, targets):
 
 
 def _as_ends(values):
-    """Return the sources, or the targets, as a vector: of numbers if all are, else of objects."""
+    """Return the sources, or the targets, as a vector: of numbers if all are, else of objects.
+
+    Arrays and columns of tables keep their dtype.
+    """
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
     if hasattr(values, "shape"):

@@ -66,12 +66,12 @@ class LeakageBound:
             )
 
     def leakage(self, dp_epsilon, n, method):
-        """Return the Bayesian DP level that follows from a positive DP level."""
+        """Return the Bayesian DP level that follows from a positive DP level, in nats."""
         # Theory B1 (B2 with the empty quilt): the whole component may follow the record.
         return largest_component(self.model, n) * dp_epsilon
 
     def inverse(self, bdp_epsilon, n, method):
-        """Return a DP level that suffices for a Bayesian DP level, or 0."""
+        """Return a DP level that suffices for a Bayesian DP level, 0 if no positive one does."""
         return safe_inverse(
             lambda dp_epsilon: self.model.bdp_epsilon(dp_epsilon, n, method=method), bdp_epsilon
         )
@@ -162,7 +162,7 @@ class NetworkLeakageBound(LeakageBound):
         )
 
     def record_levels(self, dp_epsilon):
-        """Return a Bayesian DP level for every record: the best of theory B1, B6 and B8."""
+        """Return a Bayesian DP level for every record, in nats: the best of theory B1, B6, B8."""
         levels = np.minimum(self.sizes, self.factor()) * dp_epsilon
         tree_records, _, _ = self.model._rooted()
         _, _, total_messages = self.messages(dp_epsilon)
@@ -194,23 +194,24 @@ class NetworkLeakageBound(LeakageBound):
         """Return the message of each record in a tree to its parent, and the sum from its children.
 
         The adversary knows no record below (theory B7); without tables, messages are those of B6.
-        Both are in the order of the tree, 0 for roots and leaves.
+        Both are in nats and in the order of ``NetworkModel._rooted``. Messages are 0 for roots, and
+        sums are 0 for leaves.
         """
         upward, below, _ = self.messages(dp_epsilon)
         if not self.model._factors:
             return upward, below
         kernels = self.model._kernels()
-        _, parents, _ = self.model._rooted()
-        parent = parents.tolist()
+        _, parent_array, _ = self.model._rooted()
+        parent = parent_array.tolist()
         upward = [0.0] * len(parent)
         below = [0.0] * len(parent)
-        cache = {}  # messages by the kernel and the sum from below
+        message_by_key = {}  # by the id of the kernel and the sum from below
         for v in range(len(parent) - 1, -1, -1):
             if parent[v] >= 0:
                 key = (id(kernels[v]), below[v])
-                if key not in cache:
-                    cache[key] = kernel_leakage(kernels[v], dp_epsilon + below[v])
-                upward[v] = cache[key]
+                if key not in message_by_key:
+                    message_by_key[key] = kernel_leakage(kernels[v], dp_epsilon + below[v])
+                upward[v] = message_by_key[key]
                 below[parent[v]] += upward[v]
         return upward, np.array(below)
 
@@ -304,6 +305,7 @@ def kernel_leakage(kernel, leakage_beyond):
     """Return ``L_P(w)``: leakage about a record through a neighbor and all beyond it, in nats.
 
     ``leakage_beyond`` is ``w``: the leakage about the neighbor from itself and everything beyond.
+    The result is 0 if ``w`` is not positive, or if the record has one value only.
 
     ``max_{u,v,A} ln[(1 + P(u,A)(e^w - 1)) / (1 + P(v,A)(e^w - 1))]``, where row ``u`` of ``kernel``
     is the distribution of the neighbor given value ``u``; zeros are allowed.
@@ -320,7 +322,7 @@ def kernel_leakage(kernel, leakage_beyond):
         return 0.0
     if leakage_beyond > 600.0:  # e^w overflows; the update grows no faster than its argument
         return kernel_leakage(kernel, 600.0) + (leakage_beyond - 600.0)
-    growth = math.expm1(leakage_beyond)
+    growth = math.expm1(leakage_beyond)  # e^w - 1
     excess = 0.0  # r - 1, so that small leakage keeps its relative precision
     for _ in range(100):
         distances = cdist(kernel, kernel * (1.0 + excess), "cityblock")
@@ -367,7 +369,7 @@ def two_state_leakage(kernel, leakages_beyond):
     (p, _), (q, complement_of_q) = kernel.tolist()  # probabilities of neighbor 0 given 0 and 1
     log_ratios_of_h = []
     for log_ratio_of_g in (float(leakages_beyond[0]), -float(leakages_beyond[1])):
-        x = min(max(log_ratio_of_g, -600.0), 600.0)
+        x = min(max(log_ratio_of_g, -600.0), 600.0)  # so that e^x does not overflow
         # h(0)/h(1) - 1 = (p t + 1-p) / (q t + 1-q) - 1 with t = e^x
         if x > 0:
             excess = -(p - q) * math.expm1(-x) / (q + complement_of_q * math.exp(-x))
@@ -396,9 +398,10 @@ def iterate_leakage(update, dp_epsilon, n_steps, *, n_directions=1, max_iteratio
     """Return ``a_0 = 0, a_1 = update(dp_epsilon + a_0), …`` up to ``n_steps`` or convergence.
 
     ``update`` comes from :func:`kernel_update`; it is increasing, and none of its values is above
-    the largest of its arguments. ``n_directions`` is 2 for two-state kernels, else 1. After
-    ``max_iterations`` steps a bound closes the sequence; two-state updates are cheap and get more
-    of them. If fewer than ``n_steps + 1`` rows are returned, the last bounds all later ones.
+    the largest of its arguments. ``n_directions`` is 2 for two-state kernels, else 1. The result
+    has one row per term and one column per direction, in nats. After convergence or
+    ``max_iterations`` steps, the last row is a bound on all later terms. None stands for 200 steps,
+    and for 20,000 of the cheaper two-state updates. Later terms have no row of their own.
     """
     if max_iterations is None:
         max_iterations = 200 if n_directions == 1 else 20_000
@@ -418,9 +421,10 @@ def iterate_leakage(update, dp_epsilon, n_steps, *, n_directions=1, max_iteratio
 def close_above(update, dp_epsilon, term, increase, n_steps):
     """Return a bound on all later terms of the recursion of :func:`iterate_leakage`.
 
-    ``term`` is the last term computed and ``increase`` its distance to the one before. Any
-    ``b >= term`` with ``update(dp_epsilon + b) <= b`` is a bound: the update is increasing, so no
-    later term can jump over it. ``n_steps * dp_epsilon`` always is one.
+    ``term`` is the last term computed. ``increase`` is the first margin above it to try, such as
+    its distance to the term before. Any ``b >= term`` with ``update(dp_epsilon + b) <= b`` is a
+    bound: the update is increasing, so no later term can jump over it. ``n_steps * dp_epsilon``
+    always is one, and is returned if no smaller one is found.
     """
     ceiling = n_steps * dp_epsilon
     if len(term) > 1:  # one margin for both directions is loose far from the fixed point
@@ -562,11 +566,11 @@ def bridge_sides(matrix, dp_epsilon, n_steps, *, column_limits, max_iterations=4
 
 
 def largest_log_ratios(distributions):
-    """Return ``max_s ln rows[u, s] / rows[v, s]`` for all ``u, v``, in nats; may be infinite.
+    """Return ``max_s ln P[u, s] / P[v, s]`` for all ``u, v``, in nats; may be infinite.
 
-    ``distributions`` has one probability distribution per row.
+    ``distributions`` is ``P``, with one probability distribution per row.
     """
-    k = len(distributions)
+    k = len(distributions)  # number of rows
     largest = np.zeros((k, k))
     for u in range(k):
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -609,9 +613,10 @@ def two_sided_influences(past, future):
     ``past`` and ``future`` are influences of :func:`chain_influences`. The shape is (number of past
     distances, number of future distances). A known record inside the quilt separates the record
     from a side, so ``max_{L in N}`` is attained at ``L = {}``: both sides are independent given the
-    record, and their influences add.
+    record, and their influences add. If a table of all pairs of values would be too large, each
+    side takes its largest influence over them, which is an upper bound.
     """
-    k = past.shape[1]
+    k = past.shape[1]  # number of states
     if len(past) * len(future) * k * k > MAX_TABLE_SIZE:
         return past.max(axis=(1, 2))[:, None] + future.max(axis=(1, 2))[None, :]
     largest = np.zeros((len(past), len(future)))
@@ -627,8 +632,8 @@ def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
     """Return the Bayesian DP level of a chain by the best quilt of each record, in nats.
 
     ``max_i min_Q [(|N| + 1) dp_epsilon + factor * b]`` over the two-sided, one-sided and empty
-    quilts of every record; ``past`` and ``future`` come from :func:`chain_influences`. The factor
-    is 4 as printed by Zhao (2017); 2 suffices (theory B2).
+    quilts of every record. ``past`` and ``future`` are pairs of distances and influences from
+    :func:`chain_influences`. The factor is 4 as printed by Zhao (2017); 2 suffices (theory B2).
     """
     if n == 1:
         return dp_epsilon
@@ -649,7 +654,7 @@ def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
 
     # Numbers of earlier records of each record that may be the worst: beyond the largest distances
     # all have the same two-sided quilts, and the one-sided ones are worst at the crossing.
-    margin = int(past_distances[-1]) + int(future_distances[-1]) + 2
+    margin = int(past_distances[-1]) + int(future_distances[-1]) + 2  # records
     if n <= 2 * margin:
         n_earlier = np.arange(n)
     else:
@@ -659,14 +664,17 @@ def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
         n_earlier = np.unique(np.r_[np.arange(margin), near_crossing, np.arange(n - margin, n)])
     n_later = n - 1 - n_earlier
     levels = np.full(len(n_earlier), n * dp_epsilon)  # the empty quilt
-    # Largest tabulated distance that fits on each side; -1 if none does.
-    i = np.searchsorted(past_distances, n_earlier, side="right") - 1
-    j = np.searchsorted(future_distances, n_later, side="right") - 1
-    levels = np.where((i >= 0) & (j >= 0), np.minimum(levels, two_sided[i, j]), levels)
-    past_levels = one_sided_past[i] + n_later * dp_epsilon
-    levels = np.where(i >= 0, np.minimum(levels, past_levels), levels)
-    future_levels = one_sided_future[j] + n_earlier * dp_epsilon
-    levels = np.where(j >= 0, np.minimum(levels, future_levels), levels)
+    # Positions of the largest tabulated distance that fits on each side; -1 if none does.
+    past_index = np.searchsorted(past_distances, n_earlier, side="right") - 1
+    future_index = np.searchsorted(future_distances, n_later, side="right") - 1
+    fits_past = past_index >= 0
+    fits_future = future_index >= 0
+    two_sided_levels = two_sided[past_index, future_index]
+    levels = np.where(fits_past & fits_future, np.minimum(levels, two_sided_levels), levels)
+    past_levels = one_sided_past[past_index] + n_later * dp_epsilon
+    levels = np.where(fits_past, np.minimum(levels, past_levels), levels)
+    future_levels = one_sided_future[future_index] + n_earlier * dp_epsilon
+    levels = np.where(fits_future, np.minimum(levels, future_levels), levels)
     return float(levels.max())
 
 
@@ -803,7 +811,10 @@ class ChainLeakageBound(LeakageBound):
         return matrix / matrix.sum(axis=1, keepdims=True)
 
     def unknown_sides(self, dp_epsilon, n):
-        """Return the leakage of sides of the past, and of the future, of unknown records (B7)."""
+        """Return the leakage of the two sides of a record, the past first, if none is known (B7).
+
+        Each is an array of shape (n_sizes, n_directions), in nats.
+        """
 
         def compute():
             kernels = (self.backward, self.model.transition)
@@ -820,18 +831,22 @@ class ChainLeakageBound(LeakageBound):
         chain = self.model
         n_states = len(chain.transition)
         # Sides of which any records may be known (B5).
-        contracted = contracted_sides(chain.diameter_, dp_epsilon, n - 1)
-        past_sides = contracted
-        future_sides = contracted
+        contraction_sides = contracted_sides(chain.diameter_, dp_epsilon, n - 1)
+        past_sides = contraction_sides
+        future_sides = contraction_sides
         if chain.observed and n_states <= MAX_BRIDGE_STATES:
 
-            def with_bridges(matrix, column_limits, unknown):
-                """Return the sides on which one record or none is known (theory B5′)."""
+            def with_bridges(matrix, column_limits, unknown_sides):
+                """Return the leakage of sides on which one record or none is known (theory B5′).
+
+                ``unknown_sides``: that of sides on which none is known. The result is at most
+                ``contraction_sides``, and equal to it if bridges do not settle.
+                """
                 bridges = bridge_sides(matrix, dp_epsilon, n - 1, column_limits=column_limits)
                 if bridges is None:
-                    return contracted
-                bridges_or_unknown = combine_sides(np.maximum, bridges, unknown)
-                return combine_sides(np.minimum, contracted, bridges_or_unknown)
+                    return contraction_sides
+                bridges_or_unknown = combine_sides(np.maximum, bridges, unknown_sides)
+                return combine_sides(np.minimum, contraction_sides, bridges_or_unknown)
 
             past_unknown, future_unknown = self.unknown_sides(dp_epsilon, n)
             future_sides = with_bridges(chain.transition, np.ones(n_states), future_unknown)
@@ -866,7 +881,7 @@ class ChainLeakageBound(LeakageBound):
 
     def posterior_bias(self, dp_epsilon, n):
         past, future = self.unknown_sides(dp_epsilon, n)
-        n_rows = max(len(future), len(past))
+        n_rows = max(len(future), len(past))  # larger sides leak as the last row
         if n <= 4 * n_rows:
             records = np.arange(n)
             weights = np.ones(n)

@@ -65,10 +65,11 @@ class NetworkModel(GraphModel):
     ):
         """Set all attributes and freeze.
 
-        ``matrix``: CSR matrix of edge diameters. ``nodes``: the names of the records. ``factors``:
-        pairs ``(scope, table)`` of a Bayesian network, with the records of each axis of the table.
-        ``given_rest``: whether all other records are given (theory G13). ``words``: the start of
-        the description, and ``caveats``, if the strength was estimated.
+        ``matrix``: CSR matrix of edge diameters in nats. ``nodes``: the ``NodeNames`` of the
+        records, None if not known. ``factors``: pairs ``(scope, table)`` of a Bayesian network,
+        with the records of each axis of the table. ``given_rest``: whether all other records are
+        given (theory G13). ``words``: the start of the description if the strength was estimated,
+        else empty. ``caveats``: sentences for certificates.
         """
         matrix.sort_indices()  # edges are looked up in order, of nodes in any order, too
         self._set_graph(matrix, nodes=nodes, caveats=caveats)
@@ -130,7 +131,10 @@ class NetworkModel(GraphModel):
         return np.unique(self.components_, return_index=True)[1]
 
     def _contractions(self):
-        """Return upper bounds on the Dobrushin coefficients of the edges to parents."""
+        """Return upper bounds on the Dobrushin coefficients of the edges to parents, 0 for roots.
+
+        Records are in the order of :meth:`_rooted`.
+        """
         _, _, diameters = self._rooted()
         return np.tanh(diameters / 4.0)
 
@@ -143,7 +147,10 @@ class NetworkModel(GraphModel):
         return np.where(self._is_tree, costs, math.inf)
 
     def _n_affected(self):
-        """Return the expected number of records that a change of each record affects, at most."""
+        """Return the expected number of records that a change of each record affects, at most.
+
+        It is infinite where :func:`dobrushin_n_affected` has no bound.
+        """
         return cached(
             self,
             "number of affected records",
@@ -216,12 +223,12 @@ class NetworkModel(GraphModel):
     def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the model of a holdout given all other records (theory G13, G27).
 
-        If the holdout consists of whole components, or an edge has an infinite diameter, it is that
-        of `subset`. Otherwise nodes without an edge between them are independent, at any strength.
-        With such edges, the model is a network: edges keep
+        Whole components have the model of :meth:`subset`, and so has any holdout if an edge has
+        infinite influence. Nodes without an edge between them are independent, at any strength:
+        their model is a ``ConditionallyIndependent``. Otherwise it is a network whose edges keep
         their diameters and only the potentials of single records change. So every bound that uses
         diameters alone is valid. Tables are dropped, because bounds that use them depend on the
-        potentials of single records.
+        potentials of single records. Raises ValueError if the strength is not estimated yet.
         """
         indices = check_indices(indices, self.n_records)
         if self._to_estimate:
@@ -244,8 +251,9 @@ class NetworkModel(GraphModel):
     def _induced(self, indices, *, tables=True, given_rest=False, caveats=()):
         """Return the network of some records and the edges between them.
 
-        ``tables``: whether it keeps the factors of its records. ``given_rest``: whether all other
-        records are given. ``caveats``: additional ones.
+        ``tables``: whether it keeps the factors of its records, which must then be whole
+        components. ``given_rest``: whether all other records are given. ``caveats``: additional
+        ones.
         """
         new_number = np.full(self.n_records, -1)  # of each record; -1 if it is dropped
         new_number[indices] = np.arange(len(indices))
@@ -266,7 +274,11 @@ class NetworkModel(GraphModel):
 
 
 def _edges_with_influences(graph, influence):
-    """Return the edges with influences in nats: an edge attribute, or the entries of a matrix."""
+    """Return the edges with influences in nats: an edge attribute, or the entries of a matrix.
+
+    ``influence``: the name of an edge attribute of a networkx graph, ``"data"`` for a matrix.
+    Raises ValueError if ``graph`` has no such values.
+    """
     if not is_networkx(graph) and influence != "data":
         raise ValueError(
             f"influence={influence!r} needs a networkx graph with this edge attribute, got "
@@ -283,7 +295,7 @@ def _edges_with_influences(graph, influence):
 
 
 def _check_classes(labels):
-    """Raise ValueError if labels are not classes, or mark unlabeled nodes by -1."""
+    """Raise ValueError if labels are those of a regression, or if -1 marks unlabeled nodes."""
     if labels.dtype.kind == "f" and (labels % 1 != 0).any():
         raise ValueError(
             "influence='estimate' reads class labels, got those of a regression. Use "
@@ -297,7 +309,10 @@ def _check_classes(labels):
 
 
 def _check_influences(matrix, influence):
-    """Raise ValueError if an influence is infinite, or if the entries look like distances."""
+    """Raise ValueError if an influence is infinite, or if the entries look like distances.
+
+    ``matrix``: CSR matrix of influences in nats. ``influence``: the argument, for the message.
+    """
     if np.isinf(matrix.data).any():
         raise ValueError(
             "influence must be finite on every edge. MarkovNetwork(graph) needs no strength."
@@ -320,11 +335,12 @@ class MarkovNetwork(NetworkModel):
         ``None``: dependence along edges of any strength. Nodes of which no two are neighbors are
         held out. Given all other nodes, these are independent. A number: the largest projective
         diameter of an edge, in nats, that is, the largest log cross-ratio of its potential
-        :math:`\ln\frac{\psi(a,b)\psi(a',b')}{\psi(a,b')\psi(a',b)}`. A random
-        holdout is then used instead if its effective size is larger. ``"data"``: the entries of
-        the matrix, in nats. The name of an edge attribute: its values, in nats. ``"estimate"``:
-        searches estimate it from the labels of the training nodes, after a random split
-        (:meth:`with_estimated_strength`; an assumption).
+        :math:`\ln\frac{\psi(a,b)\psi(a',b')}{\psi(a,b')\psi(a',b)}`. Whole components are then
+        held out if none is larger than the holdout. Otherwise, nodes of which no two are neighbors
+        are. If these are too few, random nodes replace them where their effective number is larger.
+        ``"data"``: the entries of the matrix, in nats. The name of an edge attribute: its values,
+        in nats. ``"estimate"``: searches estimate it from the labels of the training nodes, after a
+        random split (:meth:`with_estimated_strength`; an assumption).
     nodelist : array-like of shape (n,), optional
         Name of the node in each row of ``X``, as for :class:`DependencyGraph`.
     labeled : array-like, optional
@@ -343,7 +359,8 @@ class MarkovNetwork(NetworkModel):
     Raises
     ------
     ValueError
-        If an influence is negative, NaN or infinite, or nodes are named that do not exist.
+        If an influence is negative, NaN or infinite, if nodes are named that do not exist, or if
+        ``labeled`` is passed with an influence.
 
     See Also
     --------
@@ -441,8 +458,8 @@ class MarkovNetwork(NetworkModel):
 
         Returns
         -------
-        MarkovNetwork
-            The network.
+        MarkovNetwork or UnknownStrengthNetwork
+            The network; an ``UnknownStrengthNetwork`` if ``influence=None``.
 
         Raises
         ------
@@ -460,8 +477,8 @@ class MarkovNetwork(NetworkModel):
         names = nodelist
         if names is None and n_nodes is None and labeled is not None and not is_mask(labeled):
             names = labeled
-        data = edges_between(edges, n_nodes=n_nodes, nodes=names)
-        return cls(data, influence=influence, nodelist=nodelist, labeled=labeled)
+        edge_data = edges_between(edges, n_nodes=n_nodes, nodes=names)
+        return cls(edge_data, influence=influence, nodelist=nodelist, labeled=labeled)
 
     def with_estimated_strength(self, labels: ArrayLike, train: ArrayLike) -> MarkovNetwork:
         """Return the network with a strength estimated from training labels: an assumption.
@@ -482,7 +499,8 @@ class MarkovNetwork(NetworkModel):
         Raises
         ------
         ValueError
-            If labels have one class or no neighbors, or neighbors determine each other.
+            If labels are None, not classes, of one class or without neighbors, or if neighbors
+            determine each other.
 
         Notes
         -----
@@ -527,13 +545,14 @@ class MarkovNetwork(NetworkModel):
 
 
 def _are_distances(matrix):
-    """Return whether the entries vary and obey the triangle inequality in at least 30 triangles.
+    """Return whether the entries of a matrix vary and obey the triangle inequality.
 
-    Triangles of the first 1,000 nodes are tested.
+    False if there are fewer than 30 tests. Tests are corners of triangles at the first 1,000 nodes:
+    the opposite edge must not be longer than the path through the corner.
     """
     if not matrix.data.std() > 0.25 * matrix.data.mean():
         return False
-    n_triangles = 0
+    n_corners = 0  # up to three of each triangle
     start = matrix.indptr
     for node in range(min(1000, matrix.shape[0])):
         node_entries = slice(start[node], start[node + 1])
@@ -545,12 +564,15 @@ def _are_distances(matrix):
         path_lengths = entries[first_ends] + entries[second_ends]
         if (opposite_edges.data > path_lengths * (1.0 + 1e-9)).any():
             return False
-        n_triangles += opposite_edges.nnz // 2
-    return n_triangles >= 30
+        n_corners += opposite_edges.nnz // 2
+    return n_corners >= 30
 
 
 def influence_upper_limit(graph, y):
-    """Return the upper confidence limit of the influence of edges, in nats (:func:`fit_potts`)."""
+    """Return the upper confidence limit of the influence of edges, in nats.
+
+    Arguments are those of :func:`fit_potts`. Raises ValueError if neighbors determine each other.
+    """
     influence, standard_error = fit_potts(graph, y)
     limit = influence + norm.ppf(CONFIDENCE) * standard_error
     if not limit < 2.0 * MAX_COUPLING:
@@ -569,7 +591,8 @@ def fit_potts(graph, y):
     of neighbors of ``i`` in class ``k`` (Besag 1975). ``graph`` is the adjacency matrix of the
     labeled nodes, ``y`` their classes ``0, 1, …``. The influence, the projective diameter of an
     edge, is :math:`2|J|`. The standard error is a sandwich estimate with the cross terms of
-    neighbors, and never below the naive one.
+    neighbors, and never below that of independent nodes. It is infinite if the information matrix
+    has no inverse. Raises ValueError if there is one class or no edge.
     """
     if not y.max() > 0:
         raise ValueError("labels must hold at least two classes, got 1.")
@@ -603,11 +626,12 @@ def fit_potts(graph, y):
     _, probabilities, expected_features = predict(parameters)
     try:
         second_moments = np.einsum("nk,nkp,nkq->pq", probabilities, features, features)
-        inverse = np.linalg.inv(second_moments - expected_features.T @ expected_features)
+        information = second_moments - expected_features.T @ expected_features
+        covariance = np.linalg.inv(information)  # of the parameters, if nodes are independent
         residuals = observed_features - expected_features
-        middle = residuals.T @ residuals + residuals.T @ (graph @ residuals)
-        sandwich = inverse @ middle @ inverse
-        standard_error = np.sqrt(max(inverse[-1, -1], sandwich[-1, -1]))
+        score_covariance = residuals.T @ residuals + residuals.T @ (graph @ residuals)
+        sandwich = covariance @ score_covariance @ covariance
+        standard_error = np.sqrt(max(covariance[-1, -1], sandwich[-1, -1]))  # of the coupling
     except np.linalg.LinAlgError:
         standard_error = np.inf
     coupling = parameters[-1]
@@ -640,8 +664,8 @@ class BayesianNetwork(NetworkModel):
     Raises
     ------
     ValueError
-        If there is a directed cycle, a table of the wrong shape, or one that does not sum to
-        one.
+        If there is a directed cycle, a parent that is not a record, a table of the wrong shape, or
+        one that does not sum to one, or if tables disagree on the number of values of a record.
 
     See Also
     --------
@@ -686,8 +710,8 @@ class BayesianNetwork(NetworkModel):
         parentless = np.array([scope[-1] for scope, _ in self._factors if len(scope) == 1])
         if not len(parentless):  # given all other records, there are no tables
             return super()._roots()
-        _, first = np.unique(self.components_[parentless], return_index=True)
-        return parentless[first]
+        _, first_positions = np.unique(self.components_[parentless], return_index=True)
+        return parentless[first_positions]
 
     def _kernels(self):
         """Return the table of each record given its parent, None for roots.
@@ -726,7 +750,10 @@ def _check_numbers_of_values(factors):
 
 
 def _check_conditional(name, table):
-    """Return a table as a frozen array whose last axis sums to one."""
+    """Return a table as a read-only array after checking that its last axis sums to one.
+
+    ``name``: the table in errors, such as ``"tables[0]"``.
+    """
     array = check_array(name, table, low=0.0).copy()
     if array.ndim < 1 or not array.size:
         raise ValueError(f"{name} must have an axis for the value of the record, got a number.")
@@ -740,9 +767,9 @@ def _check_conditional(name, table):
 
 
 def _check_parents(parents, n):
-    """Return each record's parents as a tuple.
+    """Return a list with a tuple of parents for each of ``n`` records.
 
-    Raises ValueError for unknown or repeated records and for directed cycles.
+    Raises ValueError for unknown or repeated records, another number of entries, and cycles.
     """
     if hasattr(parents, "items"):
         records = range(n)
@@ -843,11 +870,12 @@ def rooted(matrix, roots, is_included):
 
 
 def affected_in_subtrees(parent, contractions):
-    """Return ``theta_v R_v``: the expected records below that a change of ``v``'s parent affects.
+    """Return ``theta_v R_v`` for each record ``v``: the effect of its parent on its subtree.
 
-    ``R_v = 1 + sum_children theta_c R_c`` are the expected records in the subtree of ``v`` that a
-    change of ``v`` affects. ``contractions`` are the Dobrushin coefficients ``theta`` of the
-    kernels given the parents; ``parent`` is that of :func:`rooted`.
+    The effect is the expected number of records in the subtree of ``v`` that a change of the parent
+    of ``v`` affects, 0 for roots. That of a change of ``v`` itself is ``R_v = 1 + sum_children
+    theta_c R_c``. ``contractions`` are the Dobrushin coefficients ``theta`` of the kernels given
+    the parents, 0 for roots; ``parent`` is that of :func:`rooted`.
     """
     n_affected = [1.0] * len(parent)
     n_affected_by_parent = [0.0] * len(parent)
@@ -872,7 +900,7 @@ def block_costs(parent, components, record_cost, subtree_costs, max_size):
     sizes = [1] * len(parent)
     outside = [0.0] * len(parent)
     for v in range(len(parent) - 1, -1, -1):
-        p = parent[v]
+        p = parent[v]  # -1 for roots
         if p >= 0 and sizes[p] + sizes[v] <= max_size:
             sizes[p] += sizes[v]
             outside[p] += outside[v]
@@ -884,7 +912,10 @@ def block_costs(parent, components, record_cost, subtree_costs, max_size):
 
 
 def best_block_costs(parent, components, record_cost, subtree_costs):
-    """Return the smallest :func:`block_costs` per component over a few block sizes."""
+    """Return the smallest :func:`block_costs` per component over a few block sizes.
+
+    Arguments are those of :func:`block_costs`.
+    """
     typical_size = float(np.mean(subtree_costs)) / record_cost
     max_sizes = {1}
     for factor in (0.5, 1.0, 2.0):

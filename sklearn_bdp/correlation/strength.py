@@ -100,7 +100,7 @@ def declared_strength_test(
 
 
 def declares_time(model: CorrelationModel) -> bool:
-    """Return whether a model is a chain, or a list of chains."""
+    """Return whether a model is a chain, sequences of a chain, or a list of these."""
     if isinstance(model, WorstOf):
         return all(map(declares_time, model.models))
     return isinstance(model, MarkovChain | ChainSequences)
@@ -117,7 +117,10 @@ def declares_influence(model: CorrelationModel) -> bool:
 
 
 def declared_time(model: CorrelationModel) -> float:
-    """Return the longest autocorrelation time of any score, in records, under a chain or a list."""
+    """Return the longest autocorrelation time of any score, in records, under a model of chains.
+
+    It is infinite if the chain does not contract.
+    """
     if isinstance(model, WorstOf):
         return max(map(declared_time, model.models))
     if isinstance(model, ChainSequences):
@@ -153,7 +156,8 @@ def autocorrelation_time_test(
     Returns
     -------
     DependenceReport
-        The result; its ``note`` is the line of certificates on the declared strength.
+        The result; its ``note`` is the line of certificates on the declared strength. Its
+        ``p_value`` is None if scores are too few or do not vary.
 
     See Also
     --------
@@ -220,7 +224,8 @@ def _without_fold_means(series, is_scored, folds):
 def _slowest_variation(series, positions, values, variance, time):
     """Return the smallest p-value over lengths of blocks, with its ratio and length in records.
 
-    The ratio is that of the variance of block means to the declared one. ``positions``: those in
+    The ratio is that of the variance of block means to the declared one. The result is (1, 1, 0) if
+    there are too few blocks of each length. ``positions``: those in
     ``series`` of the scores of each sequence; ``values``: all scores, of this ``variance``;
     ``time``: the declared autocorrelation time in records.
     """
@@ -258,7 +263,9 @@ def influence_test(
     Returns
     -------
     DependenceReport
-        The result; its ``note`` is the line of certificates on the declared strength.
+        The result; its ``note`` is the line of certificates on the declared strength. Its
+        ``p_value`` is None with one class or fewer than 30 edges, or if the fit has no standard
+        error.
 
     See Also
     --------
@@ -272,24 +279,27 @@ def influence_test(
     do. The declared model of the records is then contradicted, too.
     """
     level = check_probability("level", level)
-    declared = float(model.adjacency_.data.max())
+    declared_influence = float(model.adjacency_.data.max())  # nats
     n_edges = model.adjacency_.nnz // 2
     codes = _classes(labels)
     n = len(codes)
     untested = DependenceReport(
-        False, note=_UNTESTED_INFLUENCE.format(declared=declared, n=n, edges=n_edges)
+        False, note=_UNTESTED_INFLUENCE.format(declared=declared_influence, n=n, edges=n_edges)
     )
     if len(np.unique(codes)) < 2 or n_edges < MIN_EDGES:
         return untested
     influence, standard_error = fit_potts(model.adjacency_.astype(bool).astype(float), codes)
     if not math.isfinite(standard_error):
         return untested
-    p_value = float(norm.sf((influence - declared) / max(standard_error, 1e-12)))
+    excess = influence - declared_influence
+    p_value = float(norm.sf(excess / max(standard_error, 1e-12)))
     if p_value > level:
-        note = _TESTED_INFLUENCE.format(declared=declared, n=n)
+        note = _TESTED_INFLUENCE.format(declared=declared_influence, n=n)
         return DependenceReport(False, p_value=p_value, note=note)
-    message = _STRONGER_INFLUENCE.format(influence=influence, declared=declared, p=p_value)
-    note = _CONTRADICTED_INFLUENCE.format(declared=declared, p=p_value, n=n)
+    message = _STRONGER_INFLUENCE.format(
+        influence=influence, declared=declared_influence, p=p_value
+    )
+    note = _CONTRADICTED_INFLUENCE.format(declared=declared_influence, p=p_value, n=n)
     return DependenceReport(True, message, p_value, note=note)
 
 

@@ -185,7 +185,7 @@ def _hinge(mean, corner, n):
     expected_successes = n * mean
     log_density = xlogy(corner, mean) + xlog1py(beta - 1.0, -mean) - betaln(alpha, beta)
     density = np.exp(log_density) / n  # of B' at t
-    above = betainc(alpha, beta, mean)
+    above = betainc(alpha, beta, mean)  # P[B > t]
     excess = expected_successes * complement * density + (expected_successes - corner) * above
     slope = n * (above + complement * density)  # n P[B' >= t]
     return np.log(np.maximum(excess, 0.0)), slope / excess, excess / above
@@ -206,6 +206,7 @@ def bounded_lower_limit(values: Array, log_failures: Array, n: int) -> Array:
     has_hinges &= n <= _MAX_HINGE_RECORDS
     if not has_hinges.any():
         return limits
+    # Singular names: the entries that have hinges.
     log_failure = log_failures[has_hinges] - _HINGE_ERROR
     value = values[has_hinges]
     successes = np.maximum(n * value - 1e-6, 0.0)  # rounding must not add a success
@@ -300,6 +301,7 @@ def weighted_lower_limit(
     is_positive = np.isfinite(log_failures) & (log_failures < 0.0) & (values > 0.0)
     if not is_positive.any():
         return limits
+    # Singular names: the entries with a positive limit.
     value = values[is_positive]
     log_failure = log_failures[is_positive]
     best = np.zeros(value.shape)  # largest limits so far

@@ -142,7 +142,10 @@ class TimeOrdered(CorrelationModel):
         return self.horizon if self.horizon > 1 else 0
 
     def _records_of(self, date_codes):
-        """Return the row numbers of all records of some dates, ascending."""
+        """Return the row numbers of all records of some dates, ascending.
+
+        ``date_codes``: positions of the dates, ascending; without dates, the row numbers.
+        """
         return np.flatnonzero(np.isin(self.codes_, date_codes)) if self._has_dates else date_codes
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
