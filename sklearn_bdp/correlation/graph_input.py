@@ -70,7 +70,7 @@ class NodeNames:
         return dataclasses.replace(self, values=values)
 
     def check_index(self, name: str, tables: Sequence[Any]) -> None:
-        """Raise if the index of the records contradicts the order of the nodes, or if it is unknown.
+        """Raise if the index of the records contradicts the node order, or if it is unknown.
 
         Nothing is checked if the numbers of records and nodes differ.
 

@@ -235,6 +235,8 @@ def _label_finding(y_train, y_holdout, model):
     """Return "labels" or "classes" if labels of training set and holdout do not match, else None.
 
     "labels": no label is in both. "classes": a class is missing from one, more than by chance.
+    Also None if one has text and the other numbers, and for several outputs. ``model`` is the
+    correlation model of the holdout.
     """
     targets_of_both = y_train, y_holdout
     is_text = [
@@ -461,7 +463,7 @@ def count_shared_rows(X, y, X_holdout, y_holdout):
     training set has equal records, too. Chance explains the number of shared records that is
     expected from these, plus four standard deviations, plus one record. It explains none if all
     training records are in the holdout, each at least as often as in the training set, and they are
-    more than half of it.
+    more than half of it. Both numbers are 0 if the tables cannot be compared.
     """
     digests = _digests_of_both(X, y, X_holdout, y_holdout)
     if digests is None:

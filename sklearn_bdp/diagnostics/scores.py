@@ -223,11 +223,12 @@ def _has_record_scores(division, estimator, metric):
 def _scores_in_shuffled_folds(metric, score, row_order, n_rows=MAX_SERIES):
     """Return cross-validated scores of the first rows in shuffled folds, so that tests are exact.
 
-    ``n_rows`` is the number of rows. If all scores of these are NaN, all rows are used.
+    ``n_rows`` is the number of rows. If all scores of these are NaN, all rows are used. The result
+    has one score per training record, NaN for the other rows.
     """
     rows = np.sort(row_order[:n_rows])
-    shuffled = KFold(min(3, len(rows)), shuffle=True, random_state=0)
-    folds = [(rows[train_fold], rows[test]) for train_fold, test in shuffled.split(rows)]
+    splitter = KFold(min(3, len(rows)), shuffle=True, random_state=0)
+    folds = [(rows[train], rows[test]) for train, test in splitter.split(rows)]
     scores = score(metric, folds)
     # A class may be missing from the first rows.
     if n_rows < len(row_order) and np.isnan(scores).all():
@@ -433,7 +434,10 @@ def warn_about_selected_model(
 
 
 def _is_optimistic(metric, division, training, high):
-    """Return whether a cross-validated score is above an upper limit by more than chance."""
+    """Return whether a cross-validated score is above an upper limit by more than chance.
+
+    ``training`` is the score and ``high`` the limit, both in score units.
+    """
     n = num_samples(division.X)
     train_model = Independent() if division.train_model is None else division.train_model
     tail = score_tail(train_model, n, **dataclasses.asdict(metric.expected_shape(n)))
@@ -469,8 +473,8 @@ def is_batch_dependent(model, X):
     """Return whether predictions of a fitted model depend on the other rows of a batch.
 
     ``X`` are training rows. Two batches have half of their rows in common, at the same positions.
-    A model that predicts records one by one has the same predictions for these. Models whose
-    predictions are random are not reported.
+    A model that predicts records one by one has the same predictions for these. False for models
+    whose predictions are random, for fewer than 16 rows, and if predictions fail.
     """
     if num_samples(X) < MIN_TRAINING_ROWS:
         return False
@@ -489,7 +493,10 @@ def _batches(n, max_size):
 
 
 def _depends_on_other_rows(model, X, batch, changed_batch, shared_positions):
-    """Return whether predictions for the rows that two batches share depend on the other rows."""
+    """Return whether predictions for the rows that two batches share depend on the other rows.
+
+    The first prediction method with a result for both batches decides; False without one.
+    """
     X_batch = safe_indexing(X, batch)
     X_changed = safe_indexing(X, changed_batch)
     if hasattr(X_changed, "iloc"):  # features over time windows need an index in order
@@ -513,7 +520,8 @@ def check_later_rows(model, X, dates, *, name):
 
     ``dates`` are the dates of the training rows ``X`` as numbers, in time order. In a batch of
     consecutive dates, the rows of the second half are replaced. Predictions for the first half must
-    not change. ``name`` is the name of the model in the message.
+    not change. Fewer than 16 dates are not checked. ``name`` is the name of the model in the
+    message.
     """
     unique_dates = np.unique(dates)
     if len(unique_dates) < MIN_TRAINING_ROWS:
@@ -620,8 +628,9 @@ class BatchDependenceCheck:
     def check_score(self, metric, model, X, y):
         """Raise ScoreContractError if a caller's score of a record depends on other records.
 
-        Each metric is checked once. ``X`` and ``y`` are training rows, with the columns that the
-        model was fitted on.
+        Each metric is checked once. Nothing is checked with fewer than 16 rows, if predictions
+        depend on the batch, or if the function raises. ``X`` and ``y`` are training rows, with the
+        columns that the model was fitted on.
         """
         n = num_samples(X)
         if metric.uses_predictions_only or not metric.is_mean or metric in self._checked_metrics:

@@ -168,7 +168,7 @@ def check_row_alignment(owner, X, y, /, *, X_val=None, y_val=None, **others):
     """Raise ValueError if the index of targets, groups or weights is not that of their records.
 
     ``others`` are such data by name. ``owner`` has the declared ``correlation``, whose index is
-    compared, too.
+    compared, too. An index that is just 0, 1, … gives a warning instead of an error.
     """
     for name, values in {"y": y, **others}.items():
         check_index_alignment(name, values, X)
@@ -212,7 +212,10 @@ def check_sequences_sorted(X, sequences, name="X"):
 
 
 def check_validation_is_later(X, X_val):
-    """Raise ValueError if dates in an index are not sorted, or validation dates are not later."""
+    """Raise ValueError if dates in an index are not sorted, or validation dates are not later.
+
+    Dates are not compared if one table has none, or if their types differ.
+    """
     check_time_sorted(X)
     check_time_sorted(X_val, "X_val")
     if not _has_dates(X) or not _has_dates(X_val):

@@ -172,7 +172,7 @@ class ApproximateLimits:
         -------
         lower, upper : ndarray of shape (m,)
             The whole range [0, 1] where the cell touches 0: a score that is undefined on the
-            holdout counts as 0, and nothing is claimed about it.
+            holdout counts as 0, and nothing is claimed about it. Also without a spread.
         """
         lowest, highest, log_failure = np.broadcast_arrays(
             *(np.asarray(values, dtype=float) for values in (lowest, highest, log_failure))
@@ -348,7 +348,8 @@ class MedianLimits:
         Returns
         -------
         lower, upper : ndarray of shape (m,)
-            The whole range where the cell touches 0, as for :class:`ApproximateLimits`.
+            The whole range where the cell touches 0, as for :class:`ApproximateLimits`. The lower
+            limit is 0 where the table of quantiles ends.
         """
         lowest, highest, log_failure = np.broadcast_arrays(
             *(np.asarray(values, dtype=float) for values in (lowest, highest, log_failure))

@@ -133,7 +133,7 @@ def expected_half_width(
 
     center = min(max(moments.center, 0.01), 0.99)
     variance = min(max(moments.variance, 1e-4), 0.99 * center * (1.0 - center))
-    size = center * (1.0 - center) / variance - 1.0
+    size = center * (1.0 - center) / variance - 1.0  # sum of both beta parameters
     quantiles = (np.arange(n) + 0.5) / n
     values = beta_distribution.ppf(quantiles, center * size, (1.0 - center) * size)
     values = np.random.default_rng(0).permutation(np.clip(values, 0.0, 1.0))

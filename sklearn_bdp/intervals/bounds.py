@@ -282,6 +282,7 @@ def _log_alpha_fractions(is_eligible):
     """Return the logs of the fractions of a failure probability, both of shape (m,).
 
     The first is for limits from the mean alone, the second for limits from the variation of scores.
+    Queries that are not eligible have 0 and minus infinity.
     """
     for_mean = np.where(is_eligible, math.log1p(-VARIANCE_LIMIT_FRACTION), 0.0)
     for_variation = np.where(is_eligible, math.log(VARIANCE_LIMIT_FRACTION), -math.inf)
@@ -415,19 +416,19 @@ class BettingPlan:
         -------
         stake : float
             Stake in (0, 1).
-        allowed : float
+        allowed_shortfall : float
             Mean shortfall that the first tried limit allows.
         max_ratio : float
-            Largest possible shortfall of a record over ``allowed``.
+            Largest possible shortfall of a record over ``allowed_shortfall``.
         """
         variance = float(self.expected_variances[i])
-        size = center * (1.0 - center) / variance - 1.0
+        size = center * (1.0 - center) / variance - 1.0  # sum of both beta parameters
         probabilities = (np.arange(_N_LAW_QUANTILES) + 0.5) / _N_LAW_QUANTILES
         scores = betaincinv(center * size, (1.0 - center) * size, probabilities)
         stakes = _RATES[_RATES <= _MAX_STAKE_OF_RECORD]
         shortfalls = _shortfalls(scores, center, stakes[:, None])
-        expected = np.maximum(shortfalls.mean(axis=1), 1e-12)
-        relative_deviations = shortfalls.std(axis=1) / expected
+        expected_shortfalls = np.maximum(shortfalls.mean(axis=1), 1e-12)
+        relative_deviations = shortfalls.std(axis=1) / expected_shortfalls
         n_deviations = _MIN_ALLOWED_DEVIATIONS
         if np.isfinite(self.kurtosis[i]):
             n_deviations = _ALLOWED_DEVIATIONS
@@ -435,19 +436,21 @@ class BettingPlan:
             excess_ratio = (self.kurtosis[i] - 1.0) / max(beta_kurtosis - 1.0, 1e-12)
             relative_deviations *= math.sqrt(max(1.0, excess_ratio))
         sampling_factor = math.sqrt(1.0 / self.n + 1.0 / float(self.training_sizes[i]))
-        allowed = expected * (1.0 + n_deviations * relative_deviations * sampling_factor)
+        allowed_excess = n_deviations * relative_deviations * sampling_factor
+        allowed_shortfalls = expected_shortfalls * (1.0 + allowed_excess)
         extreme_scores = np.array([0.0, 1.0])
-        largest = _shortfalls(extreme_scores, center, stakes[:, None]).max(axis=1)
+        largest_shortfalls = _shortfalls(extreme_scores, center, stakes[:, None]).max(axis=1)
         limits = betting_lower_limit(
             np.full(stakes.shape, center),
             self.log_failure,
             self.n,
             center=center,
             stake=stakes,
-            shortfall=allowed + 2.0 * self.margin * largest,
+            shortfall=allowed_shortfalls + 2.0 * self.margin * largest_shortfalls,
         )
         best = int(np.argmax(limits))
-        return float(stakes[best]), float(allowed[best]), float(largest[best] / allowed[best])
+        max_ratio = float(largest_shortfalls[best] / allowed_shortfalls[best])
+        return float(stakes[best]), float(allowed_shortfalls[best]), max_ratio
 
     def limits(
         self,
@@ -806,7 +809,7 @@ def clopper_pearson_interval(
     Returns
     -------
     lower, upper : float
-        In [0, 1].
+        In [0, 1]; 0 and 1 if ``count`` is 0.
     """
     hits = check_integer("hits", hits, low=0)
     count = check_integer("count", count, low=0)

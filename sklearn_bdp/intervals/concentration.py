@@ -345,7 +345,8 @@ def min_class_counts(proportion_ends, n, n_classes, *, has_slices):
     """Return the smallest counts of all classes among ``n`` units that released cells allow.
 
     ``proportion_ends`` maps positions of classes to the ends of their released cell. The count of
-    a class without one is at least 0.
+    a class without one is at least 0. Of two classes without slices, the cell of the second class
+    implies the count of the first.
     """
     min_proportions = {position: low for position, (low, _) in proportion_ends.items()}
     if n_classes == 2 and not has_slices:
@@ -456,8 +457,9 @@ class ClassMeansTail(Tail):
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
         class_sizes = np.maximum(np.array(self.class_floors, float), 1.0)
-        shrunken = (prediction * class_sizes.sum() + 1.0) / (class_sizes.sum() + 2.0)
-        return np.sqrt(shrunken * (1.0 - shrunken) * np.sum(1.0 / class_sizes)) / len(class_sizes)
+        shrunken_prediction = (prediction * class_sizes.sum() + 1.0) / (class_sizes.sum() + 2.0)
+        variance = shrunken_prediction * (1.0 - shrunken_prediction)  # of a score of 0 or 1
+        return np.sqrt(variance * np.sum(1.0 / class_sizes)) / len(class_sizes)
 
 
 @dataclasses.dataclass(frozen=True)

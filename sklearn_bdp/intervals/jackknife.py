@@ -383,7 +383,10 @@ def _refusal(sample, estimates, rarest, unit_name):
 
 
 def _ends(sample, value, estimates, alpha):
-    """Return the ends of the interval, and a list of notes."""
+    """Return the two ends of the interval, NaN if units have no spread, and a list of notes.
+
+    ``estimates`` are those of `_RowSample.left_out`.
+    """
     statistic = sample.statistic
     n_rare_class_units = sample.rare_class_units()
     is_rank_statistic = statistic.scale == "unit" and statistic.response in _RANK_RESPONSES
@@ -472,7 +475,10 @@ def low_alpha_note(alpha: float, min_tested_alpha: float) -> str:
 
 
 def _warnings(statistic, n_units, rarest_count, alpha, is_paired, n_autocorrelation_times):
-    """Yield sentences on the reasons to trust an interval less."""
+    """Yield sentences on the reasons to trust an interval less.
+
+    ``rarest_count`` is a text of the number of units in the rarest cell, empty if they are enough.
+    """
     if n_units < _FEW_UNITS:
         yield f"There are only {n_units} units."
     if rarest_count:
@@ -492,6 +498,7 @@ def long_memory(series: Array) -> bool:
     r"""Return whether a series in time order seems to have long memory (theory G28).
 
     The memory parameter is the local Whittle estimate from the ``sqrt(T)`` lowest frequencies.
+    False for a series without variation, or with numbers that are not finite.
     """
     n_frequencies = math.isqrt(len(series))
     frequencies = 2.0 * math.pi * np.arange(1, n_frequencies + 1) / len(series)

@@ -90,7 +90,7 @@ def concordance(winning, losing, scores, unit_codes, n_units):
     G28: ``(A - sum P_i + W_u) / ((N_1 - n_1u)(N_0 - n_0u))``. ``A`` is the weight of all concordant
     pairs, ``P_i`` that of the pairs of a record of the unit, ``W_u`` that of the pairs within the
     unit, ``N_1`` and ``N_0`` are the sums of winning and losing weights, ``n_1u`` and ``n_0u``
-    those of the unit.
+    those of the unit. The proportion is NaN without a pair.
     """
 
     def losing_weight_below(keys):
@@ -100,7 +100,7 @@ def concordance(winning, losing, scores, unit_codes, n_units):
         return (np.cumsum(losing_at_rank) - 0.5 * losing_at_rank)[rank], rank
 
     losing_below, rank = losing_weight_below(scores)
-    total = float(winning @ losing_below)
+    total = float(winning @ losing_below)  # weight of all concordant pairs
     winning_at_rank = np.bincount(rank, winning)
     winning_from_rank = winning_at_rank.sum() - np.cumsum(winning_at_rank)
     winning_above = (winning_from_rank + 0.5 * winning_at_rank)[rank]
@@ -251,7 +251,8 @@ def calibration_left_out(y, predictions, weights, unit_codes, n_units, *, with_s
 
     It is a coefficient of the logistic regression of ``y`` on the log odds of the predictions:
     ``with_slope`` that of the log odds, otherwise the intercept if their coefficient is 1. The
-    values without a unit are one or two Newton steps from the fit on all records.
+    values without a unit are one or two Newton steps from the fit on all records. All values are
+    NaN if that fit does not converge.
     """
     log_odds = logit(predictions)
     columns = np.column_stack([np.ones(len(y)), log_odds] if with_slope else [np.ones(len(y))])

@@ -157,7 +157,7 @@ def median_error_row(
     Returns
     -------
     ApproximateRow
-        Value, ends and notes.
+        Value, ends and notes. If a side has too few units, ends are NaN and a note states it.
     """
     ends = []
     is_counted_on_a_side = np.zeros(unit_codes.size, dtype=bool)

@@ -105,7 +105,7 @@ class Exponentials:
         words = bits(size)
         self.signs = 1.0 - 2.0 * (words & np.uint64(1))
         self._prefix = words >> np.uint64(1)
-        self._extended = {}
+        self._extended = {}  # prefix and length of extended variates, by index
         with np.errstate(divide="ignore"):
             self.values = -np.log(self._prefix * 2.0**-_PREFIX_BITS)
         # Error: prefix cut and rounded, 2**-52 relative; log within 4 units in the last place.

@@ -795,7 +795,7 @@ class Thresholdout:
             "version": _STATE_VERSION,
             **{name: getattr(self, name) for name in _SETTINGS},
             "threshold_noise": self._threshold_noise,
-            "level_used": self._is_threshold_used,
+            "level_used": self._is_threshold_used,  # whether a query was compared with that noise
             "n_answered": self.n_answered,
             "n_above": self.n_above,
         }
@@ -847,6 +847,7 @@ class Thresholdout:
 
 
 def _check_scale(name, scale):
+    """Return a noise scale as a float from 0 to 2**20."""
     return check_real(name, scale, low=0.0, high=2.0**20)
 
 

@@ -371,7 +371,7 @@ class ApproximateMetric(BoundedMetric):
         return RatioCounts(self._ratio_kind, n_hits, int(np.count_nonzero(is_counted)))
 
     def _exact_reference(self, predictions, reference):
-        """Return the reference for exact limits, or None if the metric has none."""
+        """Return the reference for exact limits, None for other metrics and without two classes."""
         y = predictions.y
         response = predictions.response
         if self._ratio_kind is None or y.ndim != 1 or response.shape != y.shape:
@@ -404,7 +404,10 @@ class ApproximateMetric(BoundedMetric):
         return -float(np.mean(mean_losses))
 
     def _clipped_log_losses(self, predictions, reference):
-        """Return clipped losses of records, of shape (n_records, n_outputs)."""
+        """Return clipped losses of records, of shape (n_records, n_outputs).
+
+        Raises ValueError if `_log_losses` returns None.
+        """
         losses = self._log_losses(predictions.y, predictions.response)
         if losses is None:
             raise ValueError("some targets or predictions have no loss")
@@ -463,7 +466,8 @@ class ApproximateMetric(BoundedMetric):
         Returns
         -------
         Evaluation
-            Evaluation with a value in [0, 1]. The value is 0 if the score is undefined.
+            Evaluation with a value in [0, 1]. The value is 0 if the score is undefined. The field
+            ``by_class`` holds `RatioCounts` for the family ``"ratio"``, else None.
         """
         if reference.family == "ratio":
             predictions = evaluation.by_class
@@ -579,7 +583,8 @@ class ApproximateMetric(BoundedMetric):
         Returns
         -------
         ApproximateMetric
-            The metric itself if its range is fixed or all scores are undefined.
+            The metric itself if its range is fixed, if all scores are undefined, or if the best
+            score has no loss.
         """
         scores = np.asarray(scores, dtype=float)
         finite_scores = scores[np.isfinite(scores)]
@@ -724,7 +729,10 @@ class ApproximateMetric(BoundedMetric):
         return TrainingReference(clips=tuple(clips) if has_clips else ())
 
     def _rule_out(self, predictions, reference, n_holdout):
-        """Return a clause on the public fact that excludes an interval, or an empty text."""
+        """Return a clause on the public fact that excludes an interval, or an empty text.
+
+        ``n_holdout`` is the number of holdout records.
+        """
         facts = self.facts
         y = predictions.y
         if facts.form is ScoreForm.OTHER:
@@ -862,14 +870,20 @@ class ApproximateMetric(BoundedMetric):
         return influence_spread(center, influence, units_per_block=units_per_block)
 
     def _confusion_labels(self, predictions):
-        """Return the labels of a metric of the confusion matrix, or None for other metrics."""
+        """Return the labels of a metric of the confusion matrix, in ascending order.
+
+        None for other metrics, several outputs, and more than 400 cells.
+        """
         if self.facts.form is not ScoreForm.CONFUSION or predictions.y.ndim != 1:
             return None
         labels = np.union1d(predictions.y, predictions.response)
         return labels if labels.size**2 <= _MAX_CONFUSION_CELLS else None
 
     def _squared_influence(self, predictions, reference):
-        """Return the influence of each record on a function of mean squared errors."""
+        """Return the influence of each record on a function of mean squared errors.
+
+        It is in units of [0, 1].
+        """
         squared_errors, squared_deviations = self._clipped_losses(predictions, reference)
         mean_errors = squared_errors.mean(axis=0)
         if self.facts.form is ScoreForm.SQUARED_SKILL:
@@ -885,7 +899,10 @@ class ApproximateMetric(BoundedMetric):
         return -influence.mean(axis=1) / (self.upper - self.lower)
 
     def _record_influence(self, predictions, reference):
-        """Return the influence of each record on a function of means, or None for other metrics."""
+        """Return the influence of each record on a function of means, None for other metrics.
+
+        It is in units of [0, 1].
+        """
         if reference.loss_clips:
             losses = self._clipped_log_losses(predictions, reference)
             influence = losses - losses.mean(axis=0)
@@ -1123,7 +1140,7 @@ def _public_range(scorer, y):
 def _loss_of_constant(scorer, y):
     """Return the loss of a constant prediction: of the median target, or else of the mean.
 
-    Return 1 for class labels, and if both losses are undefined.
+    Return 1 for targets that are not numbers, and if both losses are undefined.
     """
     if not (type_of_target(y).startswith("continuous") or y.dtype.kind in "iuf"):
         return 1.0

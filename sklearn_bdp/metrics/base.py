@@ -53,13 +53,16 @@ def register_metric(*names: str) -> Callable[[MetricClass], MetricClass]:
 
     def register(metric_class):
         for name in names:
-            registered = METRICS.get(name, metric_class)
+            registered_class = METRICS.get(name, metric_class)
             # If a module is imported again, it defines the same class a second time.
-            qualified_names = {(c.__module__, c.__qualname__) for c in (registered, metric_class)}
+            qualified_names = {
+                (named_class.__module__, named_class.__qualname__)
+                for named_class in (registered_class, metric_class)
+            }
             if len(qualified_names) > 1:
                 raise ValueError(
                     f"names of metrics must be new, got {name!r}, which is registered for "
-                    f"{registered.__module__}.{registered.__qualname__}."
+                    f"{registered_class.__module__}.{registered_class.__qualname__}."
                 )
             METRICS[name] = metric_class
         return metric_class
@@ -112,7 +115,8 @@ class Evaluation:
     sensitivity: float  # largest change of the value if one record is replaced; 1 if it is unknown
     shape: ScoreShape = ScoreShape()  # public facts that determine the limits
     #: For a score by class, the `ClassScores` of the records. The mechanism combines them into a
-    #: score after it released the class proportions.
+    #: score after it released the class proportions. For approximate metrics, the raw
+    #: predictions or counts of `ApproximateMetric.evaluate` and `finish`. None for means.
     by_class: Any = None
     failing: Any = None  # positions of records that the model failed on: as raw as their scores
     #: Targets minus predictions, NaN if the model failed. They are kept to clip them again at a
@@ -360,7 +364,7 @@ class BoundedMetric(Metric, abc.ABC):
         -------
         Clipping or None
             Numbers of records, and sums of scores with and without clipping. None for metrics
-            that do not clip.
+            that do not clip, and if the model fails on all records together.
         """
         return None
 

@@ -185,10 +185,10 @@ class ClassMetric(BoundedMetric):
         return proofs.BY_CLASS.get(dependence, "")
 
     def planned_shape(self, n, class_counts):
-        planned = dataclasses.replace(
+        planned_metric = dataclasses.replace(
             self, classes=(0, 1), class_counts=class_counts, within_group_fractions=None
         )
-        return planned.expected_shape(n)
+        return planned_metric.expected_shape(n)
 
     def with_training_targets(self, y, groups=None):
         if y is None or (self.class_counts is not None and groups is None):

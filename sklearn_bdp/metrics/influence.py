@@ -36,7 +36,7 @@ def influence_on_score(
         Name of the function, such as ``"mean_absolute_error"``.
     arguments : dict
         Its arguments.
-    y, response : ndarray of shape (n,) or (n, n_outputs)
+    y, predictions : ndarray of shape (n,) or (n, n_outputs)
         Targets, and predictions in the form that the function takes.
     pos_label : object, default=None
         Positive class of one-dimensional probabilities. If None, the last class.
@@ -45,7 +45,8 @@ def influence_on_score(
     -------
     ndarray of shape (n,) or None
         Derivative of the score by the record's weight, times the number of records. For a mean of
-        losses it is the loss minus its mean. None for other functions and arguments.
+        losses it is the loss minus its mean. None for other functions and arguments, and where the
+        function is undefined.
     """
     if function_name in _SKILLS and y.ndim == 1 and not arguments:
         return _SKILLS[function_name](y, predictions, pos_label)
@@ -73,13 +74,13 @@ def record_losses(
         Name of scikit-learn's function.
     arguments : dict
         Its arguments.
-    y, response : ndarray of shape (n,)
+    y, predictions : ndarray of shape (n,)
         Targets and predictions.
 
     Returns
     -------
     ndarray of shape (n,) or None
-        Loss of each record.
+        Loss of each record; None also if scikit-learn's function would raise for these records.
     """
     if function_name in _LOSSES_BY_OUTPUT and set(arguments) <= {"alpha"}:
         # Records are passed as outputs of a single record, so that the function returns each loss.
@@ -142,7 +143,10 @@ def _ratio_influence(losses, reference_losses):
 
 
 def _absolute_skill_influence(y, predictions, pos_label):
-    """Return the influence on the skill score of absolute errors; ``pos_label`` is not used."""
+    """Return the influence on the skill score of absolute errors, None if targets are all equal.
+
+    ``pos_label`` is not used.
+    """
     return _ratio_influence(np.abs(y - predictions), np.abs(y - np.median(y)))
 
 

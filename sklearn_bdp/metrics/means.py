@@ -50,7 +50,7 @@ class Clipping:
     n_clipped: int  # number of records whose score clipping changes
     clipped: float  # sum of the clipped scores
     plain: float  # sum of the scores without clipping
-    worst: float = math.inf  # lowest score without clipping
+    worst: float = math.inf  # lowest score without clipping; inf if no score can be clipped
 
     def __add__(self, other):
         """Return the effect on the records of both objects; None has no records."""
@@ -307,6 +307,10 @@ class BrierScore(MeanMetric):
 
 
 def _log_loss(y, predictions):
+    """Return the log loss of each record, in nats; infinite for a probability of 0.
+
+    Arguments are those of `_brier_loss`.
+    """
     probabilities = predictions
     if predictions.ndim == 1:
         probabilities = np.column_stack([1.0 - predictions, predictions])
@@ -612,9 +616,10 @@ def _count_classes(classes, y):
 
 
 def _error_bound(name, y, bounds):
-    """Return the largest error that counts, and a note if no bounds were passed.
+    """Return the largest error that counts, and a note if no bounds were passed, else "".
 
-    The error is a number for one output, a tuple for several.
+    The error is a number for one output, a tuple for several. ``y`` are training targets, which
+    bound the error if ``bounds`` is None. Raises ValueError if both are None.
     """
     targets = None if y is None else as_labels(y)
     if targets is not None:

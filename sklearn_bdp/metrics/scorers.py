@@ -233,6 +233,7 @@ def cross_validated_reference(
         The metric with its public range, which follows from the cross-validated score.
     reference : TrainingReference
         The spread of the score on training records, without an interval if theory G34 has none.
+        For a scorer that calls the model itself, it has only the mean score of the folds.
     """
     if not folds:
         splitter = check_cv(_N_FOLDS, y, classifier=is_classifier(estimator))
@@ -277,7 +278,8 @@ def reference_of_predictions(
     Returns
     -------
     metric : ApproximateMetric
-        The metric with its public range, which follows from the score of these predictions.
+        The metric with its public range, which follows from the score of these predictions. The
+        metric itself if a caller passed them, or if their score is undefined.
     reference : TrainingReference
         The spread of the score on training records, without an interval if theory G34 has none.
     """

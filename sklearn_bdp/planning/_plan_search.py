@@ -219,16 +219,16 @@ def expected_half_width(
         log_failure -= code_length(released=released_nats, batch_index=n_searches)
         leader_length = float(rank_code_lengths(np.zeros(n_candidates))[0])
         given_rest = model.sampling_scheme(n).is_conditional
-        cell_widths = make_width_policy(
+        width_policy = make_width_policy(
             AlphaSpending(), n_searches, log_failure, given_rest=given_rest
         )
-        cell = cell_widths.fine_half_widths(
+        cell_half_width = width_policy.fine_half_widths(  # in standard deviations of the score
             _DIFFERENCE_DEVIATION,
             n_searches - 1,
             rank_lengths=leader_length,
             cv_deviation=_DIFFERENCE_DEVIATION,
         )
-        margin += float(cell * tail.standard_deviation(score))
+        margin += float(cell_half_width * tail.standard_deviation(score))
         log_failure -= leader_length
     return half_width_at(tail, score, log_failure, margin)
 
@@ -238,10 +238,11 @@ def _metric_tail(metric, model, n, prevalence):
 
     For metrics by class, the sizes of the classes are those that ``prevalence`` lets expect.
     """
-    positive = check_probability("prevalence", 0.5 if prevalence is None else prevalence)
+    positive_fraction = check_probability("prevalence", 0.5 if prevalence is None else prevalence)
     # If a quarter is held out, three times as many records remain for training.
     class_counts = tuple(
-        max(1, round(3 * n * proportion)) for proportion in (1.0 - positive, positive)
+        max(1, round(3 * n * proportion))
+        for proportion in (1.0 - positive_fraction, positive_fraction)
     )
     shape = metric.planned_shape(n, class_counts)
     return score_tail(model, n, **dataclasses.asdict(shape))

@@ -93,7 +93,8 @@ class Design:
 def solve(task, *, route, mechanism=None, epsilon=None):
     """Return the design with the smallest error for a task, without warnings.
 
-    Arguments are those of :func:`~sklearn_bdp.planning.certify`.
+    Arguments are those of :func:`~sklearn_bdp.planning.certify`. Without a ``mechanism``, the
+    design has one only if its error is below 1.
     """
     task = replace(task, budget=min(task.budget, task.n_queries))  # an answer for each query
     if mechanism is not None:
@@ -137,7 +138,10 @@ def _best_of_routes(task, max_dp_epsilon):
 
 
 def smallest_n(task, tau, route):
-    """Return the smallest ``n`` that certifies ``tau`` for a task, whose own ``n`` is ignored."""
+    """Return the smallest ``n`` that certifies ``tau`` for a task, whose own ``n`` is ignored.
+
+    Raises ValueError if no number of records below 1e15 does.
+    """
 
     def error(n, route):
         return solve(replace(task, n=n), route=route).tau
@@ -156,7 +160,8 @@ def search_n(error, task, tau, *, rtol=0.0):
 
     The search goes upwards from a lower bound, then by bisection. ``rtol`` is the relative
     tolerance of the log of the number, for routes that optimize noise and take a tenth of a second
-    for each step. ``error`` has been evaluated at the returned number.
+    for each step. ``error`` has been evaluated at the returned number. Raises ValueError if no
+    number below 1e15 suffices.
     """
     # Theory G3: no route needs fewer effective records than queries fixed in advance (Hoeffding).
     min_n_effective = math.log(2.0 * task.n_queries / task.beta) / (2.0 * tau**2)
@@ -261,7 +266,8 @@ def _transcript_design(task, max_dp_epsilon):
 def configured_design(task, mechanism, route):
     """Return the best design for a mechanism that the caller has configured (theory C3).
 
-    Its notes name limits of the guarantee.
+    Its notes name limits of the guarantee. If no route applies, ``"best"`` gives a design with the
+    error 1, and another ``route`` raises ValueError.
     """
     if not isinstance(mechanism, Thresholdout):
         raise TypeError(f"mechanism must be a Thresholdout, got {type(mechanism).__name__}.")
@@ -406,6 +412,7 @@ def _shortfall_and_design(task, dp_epsilon, half_width, logits, *, mechanism=Non
             noise=noise,
         )
 
+    # Largest errors, in score units: of sampling, of "below" answers and of "above" answers.
     sampling = half_width(log_sampling_failure)
     below_margin = comparison_margin(log_below_failure, task.budget)
     corrected_margin = answer_margin(

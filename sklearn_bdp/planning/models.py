@@ -52,7 +52,8 @@ class _Continued:
     def _copies(self, n):
         """Return a model of whole copies with about ``n`` records, and its number of records.
 
-        Confidence limits are not additive, so that groups are copied. Other models are not.
+        Confidence limits are not additive, so that groups are copied, up to 20,000 records. Other
+        models are returned as they are.
         """
         if not isinstance(self.model, Groups | DependencyGraph):
             return self.model, self.size

@@ -263,7 +263,10 @@ def is_content_key(key):
 
 
 def copy_data(X):
-    """Return a copy that may be changed in place, in the same order in memory."""
+    """Return a copy that may be changed in place, in the same order in memory.
+
+    Objects without a method ``copy`` are returned unchanged.
+    """
     if isinstance(X, np.ndarray):
         return X.copy(order="K")  # the last bits of a sum depend on the order
     if hasattr(X, "__array_namespace__"):
@@ -548,7 +551,10 @@ class ObjectHasher:
             return None
 
     def _object_digest(self, value):
-        """Return the digest of an object that is not a plain value. Each object is read once."""
+        """Return the digest of an object that is not a plain value. Each object is read once.
+
+        None for dictionaries, and for text that names no file: pickle reads them.
+        """
         cls = type(value)
         if cls is str:
             return self._file_digest(value) if self.has_user_code else None
@@ -705,10 +711,10 @@ class ObjectHasher:
         name = value.__qualname__
         if version is not None and not name.startswith("<"):
             # Members that a session put into an installed class are code of the user.
-            added = [item for base in value.__mro__ for item in _added_members(base)]
-            if not any(isinstance(member, types.FunctionType) for _, member in added):
+            members = [item for base in value.__mro__ for item in _added_members(base)]
+            if not any(isinstance(member, types.FunctionType) for _, member in members):
                 self.installed_classes.append(value)
-            return self.digest("class", version, value.__module__, name, added)
+            return self.digest("class", version, value.__module__, name, members)
         self._enter_user_code()
         excluded_names = _FIT_METHODS if self._fitted else ()
         bases = []
@@ -856,7 +862,7 @@ def _unwrapped(member):
 
 
 def _is_seed(random_state):
-    """Return whether a ``random_state`` gives the same numbers in each fit."""
+    """Return whether a ``random_state`` is an integer, which gives the same numbers in each fit."""
     return isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool)
 
 
@@ -885,12 +891,15 @@ def _is_non_deterministic(estimator):
 
 
 def _canonical_state(cls, state):
-    """Return parameters and learned state in one form, without ``_EXECUTION_PARAMETERS``."""
-    ignored = () if _installed_version(cls.__module__) is None else _EXECUTION_PARAMETERS
+    """Return parameters and learned state in one form.
+
+    Those of installed classes are without ``_EXECUTION_PARAMETERS``.
+    """
+    ignored_names = () if _installed_version(cls.__module__) is None else _EXECUTION_PARAMETERS
     return {
         name: _canonical(cls, name, parameter)
         for name, parameter in state.items()
-        if name not in ignored
+        if name not in ignored_names
     }
 
 
@@ -1014,12 +1023,12 @@ def fingerprint(model, classes):
     state = hashlib.sha256()
     pickler = pickle.Pickler(types.SimpleNamespace(write=state.update), protocol=5)
     bases = {base for cls in classes for base in cls.__mro__}
-    added = [_added_members(base) for base in bases]
-    if any(callable(member) for members in added for _, member in members):
+    members_by_base = [_added_members(base) for base in bases]
+    if any(callable(member) for members in members_by_base for _, member in members):
         return None  # code that a session put into an installed class
     try:
         pickler.dump(model)
-        return repr(added), sklearn.get_config(), state.hexdigest()
+        return repr(members_by_base), sklearn.get_config(), state.hexdigest()
     except Exception:  # any error of an object's own methods
         return None
 

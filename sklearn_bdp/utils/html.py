@@ -40,7 +40,7 @@ GIVEN_PAST = ", each given the information"
 
 
 def interval_sentence(lower, upper, *, target, score_name, interval_kind):
-    """Return a confidence interval as a sentence.
+    """Return a confidence interval as a sentence, which states if both ends are infinite.
 
     ``target`` names the records that it refers to, ``score_name`` the score, and ``interval_kind``
     the kind of interval, for example "95% confidence interval".
@@ -110,10 +110,10 @@ class Card:
             html.escape(text).replace("± ", "±&nbsp;") for text in (self.title, *self.lines)
         )
         sentences = "".join(f"<p {style}>{line}</p>" for line in lines)
-        opened = "".join(
+        open_sections = "".join(
             _content_html(content) for heading, content in self.sections if not heading
         )
-        folded = "".join(
+        folded_sections = "".join(
             "<details style='margin:.35em 0'><summary style='cursor:pointer;opacity:.8'>"
             f"{html.escape(heading)}</summary>{_content_html(content)}</details>"
             for heading, content in self.sections
@@ -124,7 +124,7 @@ class Card:
             f"border-left:4px solid {GOOD_COLOR if self.good else BAD_COLOR};border-radius:6px;"
             "padding:.7em 1.1em;margin:.4em 0;max-width:46em;color:inherit'>"
             "<p style='margin:.1em 0 .4em;font-size:1.08em;line-height:1.4'><b>"
-            f"{title}</b></p>{self.picture}{opened}{sentences}{folded}</div>"
+            f"{title}</b></p>{self.picture}{open_sections}{sentences}{folded_sections}</div>"
         )
 
 
@@ -215,10 +215,10 @@ def explain_half_width(components, *, n_rows=1):
     rows of the report whose intervals are correct together.
     """
     sampling, adaptivity, noise = (max(0.0, component) for component in components)
-    prespecified = "one prespecified model" if n_rows == 1 else f"{n_rows:,} prespecified rows"
+    row_text = "one prespecified model" if n_rows == 1 else f"{n_rows:,} prespecified rows"
     return (
         f"Half-width {format_score(sampling + adaptivity + noise)} = {format_score(sampling)} "
-        f"sampling error of {prespecified} + {format_score(adaptivity)} adaptive selection "
+        f"sampling error of {row_text} + {format_score(adaptivity)} adaptive selection "
         f"+ {format_score(noise)} rounding and noise."
     )
 

@@ -24,7 +24,7 @@ def last_accepted(
     nearer to ``safe`` than an accepted one are accepted, too. At most ``steps`` halvings, none
     below the distance ``tolerance``. Every point returned is ``safe`` itself or was accepted when
     tried. That is the proof of safety: whatever rounding does to ``accepted``, no point is returned
-    that it rejected.
+    that it rejected. The result is a float for two numbers, else an array.
     """
     accepted_points = np.asarray(safe, dtype=float)
     rejected_points = np.asarray(rejected, dtype=float)

@@ -278,9 +278,10 @@ def check_array(name, value, *, shape=None, low=-math.inf, high=math.inf) -> Arr
     finite_high = min(high, _LARGEST_FLOAT)
     if not all(finite_low <= number <= finite_high for number in values_to_compare):
         is_allowed = (array >= low) & (array <= high) & np.isfinite(array)
-        outside = array[~is_allowed]
+        invalid_values = array[~is_allowed]
         rule = f"must hold finite numbers in [{low:g}, {high:g}]"
-        raise ValueError(f"{name} {rule}, got {float(outside[0])!r} ({outside.size} outside).")
+        example = float(invalid_values[0])
+        raise ValueError(f"{name} {rule}, got {example!r} ({invalid_values.size} outside).")
     return array
 
 
