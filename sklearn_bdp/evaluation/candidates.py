@@ -370,6 +370,7 @@ class PrefixMemory:
         """Return ``function``, which fits a step and transforms its records, with this cache.
 
         Pipelines call this method of their memory, as they call that of a ``joblib.Memory``.
+        ``ignore`` has no effect.
         """
 
         def cached_function(transformer, X, y, *args, **params):
@@ -967,9 +968,9 @@ class Verifier:
     def _answer(self, ranking_queries, secondary_queries, n_train):
         """Query the holdout in one batch, and set the answers of the queries.
 
-        Without a query nothing is done. ``n_train``: see :meth:`verify`.
         If the budget is too small, this raises BudgetExhaustedError for a batch with the metric
-        that ranks, and leaves a batch of secondary metrics unanswered.
+        that ranks, and leaves a batch of secondary metrics unanswered. Without a query nothing is
+        done. ``n_train``: see :meth:`verify`.
         """
         queries = [*ranking_queries, *secondary_queries]
         if not queries:

@@ -223,7 +223,10 @@ class FinishedFits:
         self._keep(row, fold_index, fold_scores)
 
     def _keep(self, row, fold_index, fold_scores):
-        """Keep the scores of a fold; above the limit, drop per-record scores of the worst rows."""
+        """Keep the scores of a fold; above the limit, drop per-record scores of the worst rows.
+
+        Those of the last row that has some are kept in any case.
+        """
         self._fold_scores_by_row[row][fold_index] = fold_scores
         self._n_bytes_left -= 0 if fold_scores.scores is None else fold_scores.scores.nbytes
         while self._n_bytes_left < 0:
@@ -357,9 +360,9 @@ def _predictions_from_json(content):
 def tested_units(holdout_split, folds):
     """Return a code of the sampling unit of each test record, in the order of the folds.
 
-    Codes are integers, equal for records of one unit. They are None if the records are independent
-    or the units are unknown. Also return the reason why the variation of predictions between units
-    cannot be estimated, empty if it can.
+    Codes are integers, equal for records of one unit. Also return the reason why the variation of
+    predictions between units cannot be estimated, empty if it can. The codes are None if there is
+    such a reason, and if the records are independent.
     """
     for train, test in folds:
         is_fitted = np.zeros(num_samples(holdout_split.X), dtype=bool)
@@ -770,10 +773,9 @@ class CrossValidation:
     def _out_of_fold_errors(self):
         """Return out-of-fold errors of the candidate with the best cross-validated score.
 
-        They are in units of the target. None if no candidate has a cross-validated score, for
-        several outputs, and if the candidate cannot be fitted again.
-        The candidate is fitted again if its errors do not follow from scores of records, or if
-        these are unknown, as after a restart.
+        They are in units of the target. The candidate is fitted again if its errors do not follow
+        from scores of records, or if these are unknown, as after a restart. None if no candidate
+        has a cross-validated score, for several outputs, and if it cannot be fitted again.
         """
         scores = self.scores[self.first_row :]
         if not np.isfinite(scores).any():

@@ -108,8 +108,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     pvalues_ : ndarray of shape (n_features,)
         p-values on the training set.
     confirmed_ : bool
-        Whether any attribute was confirmed. If not, and ``on_empty="keep_best"``, the one attribute
-        in ``support_`` is not confirmed.
+        Whether any attribute was confirmed (without a holdout: whether any passed). If not, and
+        ``on_empty="keep_best"``, the one attribute in ``support_`` is not confirmed.
     holdout_, certificate_, train_indices_, holdout_indices_, n_features_in_, feature_names_in_
         As in :class:`HoldoutFeatureSelector`.
 

@@ -668,8 +668,9 @@ def verify_subsets(verifier, scored_subsets, choice, n_to_verify):
     choice : SubsetChoice
         Choice on the training set.
     n_to_verify : int or "all"
-        Number of ranked subsets to verify. The chosen one is a batch of one query, because single
-        queries get narrower intervals. The constant and the others are a second batch.
+        Number of ranked subsets to verify, including the chosen one. The chosen one is a batch of
+        one query, because single queries get narrower intervals. The constant and the others are a
+        second batch.
     """
     queries = [
         CandidateQuery(subset.columns, subset.cv_score, MissingAnswer("not asked"))

@@ -235,10 +235,9 @@ class Ranking:
     def order(self, rows, univariate_scores, *, include_unscored=False):
         """Return the indices of the feature groups, best first, from some training records.
 
-        ``rows``: positions of these records.
-        The score of a group is that of its best column. ``univariate_scores``: of the columns in
-        these records. Groups without a finite score come last if ``include_unscored`` is set, and
-        are left out otherwise.
+        The score of a group is that of its best column. ``rows``: positions of the records;
+        ``univariate_scores``: of the columns in these records. Groups without a finite score come
+        last if ``include_unscored`` is set, and are left out otherwise.
         """
         column_scores = univariate_scores
         if self.function is not None:

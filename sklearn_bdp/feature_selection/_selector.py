@@ -116,8 +116,8 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     score_path_ : dict of arrays
         Ready for ``pandas.DataFrame``, one entry per subset: ``ranking`` (its source),
         ``n_features``, ``features`` (columns, as a tuple), ``cv_score``, ``holdout_score``,
-        ``holdout_lower``, ``holdout_upper`` (NaN if not verified), ``answered_from``,
-        ``selected``; in score units.
+        ``holdout_lower``, ``holdout_upper`` (NaN if not verified), ``answered_from`` (as for a
+        search, ``"not asked"`` if not verified), ``selected``; in score units.
     stability_ : ndarray of shape (n_features,)
         Proportion of half samples of the training set in which the same ranking selects each
         feature among as many features (50 half samples; 6 for a score function of your own). 1 for
@@ -125,19 +125,20 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     confirmed_ : bool
         Whether the selected features are distinguished from chance (see the notes).
     score_ : float
-        Verified score of the selected features.
+        Verified score of the selected features; NaN if they were not verified.
     interval_ : tuple of float
-        Confidence interval for its expected score on new records.
+        Confidence interval for its expected score on new records; NaN if they were not verified.
     estimator_ : estimator
         The model that the score refers to, fitted on the selected columns of the training set.
         Without a selected feature it predicts a constant.
-    holdout_ : ReusableHoldout
-        To be passed to a search, for instance.
-    certificate_ : HoldoutCertificate
-        The guarantee, its probability and its assumptions. Its last note is the verified score of
-        the selected features.
+    holdout_ : ReusableHoldout or None
+        To be passed to a search, for instance. None if ``holdout`` is None.
+    certificate_ : HoldoutCertificate or None
+        The guarantee, its probability and its assumptions, with a note on the verified score of the
+        selected features. None if ``holdout`` is None.
     train_indices_, holdout_indices_ : ndarray of int or None
-        Rows of the data in the training set and in the holdout.
+        Rows of the data in the training set and in the holdout. None with ``X_val`` or an existing
+        holdout.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

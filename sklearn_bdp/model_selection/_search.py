@@ -178,11 +178,11 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         ``holdout_score_<name>``, ``holdout_lower_<name>``, ``holdout_upper_<name>`` and
         ``answered_from_<name>`` for each.
     best_estimator_ : estimator
-        The verified model; fitted on the training set only.
+        The verified model; fitted on the training set only. Not set with ``refit=False``.
     best_score_ : float
-        Its verified score.
+        Its verified score; NaN without an answer.
     best_interval_ : tuple of float
-        Interval for its expected score on new records.
+        Interval for its expected score on new records; NaN without an answer.
     best_params_, best_index_ : dict, int
         Its parameters and its row in ``cv_results_``.
     holdout_ : ReusableHoldout
@@ -191,7 +191,8 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     certificate_ : HoldoutCertificate
         The guarantee, its probability and its assumptions.
     train_indices_, holdout_indices_ : ndarray of int or None
-        Rows of the data in the training set and in the holdout.
+        Rows of the data in the training set and in the holdout. None with ``X_val`` or an existing
+        holdout.
     dependence_test_ : DependenceReport or None
         Whether cross-validated scores contradict declared independence, of records or of groups.
     dependence_test_scores_ : ndarray of shape (n_scored,) or None
@@ -810,7 +811,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         """Return the model by name, its cross-validated score, metric and variance of scores.
 
         ``compare`` has no effect. The score is in score units, the variance is that of the scores
-        of training records in [0, 1].
+        of training records in [0, 1]. Raises ValueError if the search kept no model.
         """
         check_is_fitted(self, "holdout_", msg=_NEEDS_HOLDOUT)
         if not hasattr(self, "best_estimator_"):
@@ -826,8 +827,9 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
 def _may_be_best(scores, standard_errors, cross_validation):
     """Return a mask of the candidates that may have the highest expected score.
 
-    ``scores`` and ``standard_errors`` are in score units. There are few folds, so the standard
-    errors are bounded from below by a value that follows from the number of records.
+    ``scores`` and ``standard_errors`` are those of the candidates, in score units. There are few
+    folds, so the standard errors are bounded from below by a value that follows from the number of
+    records.
     """
     unit_scores = cross_validation.metric.to_unit(scores)
     score_range = cross_validation.metric.upper - cross_validation.metric.lower
