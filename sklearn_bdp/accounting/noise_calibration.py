@@ -508,7 +508,7 @@ def auto_resolution(n_effective: float, *, beta: float = 0.05) -> float:
 
 
 def auto_scales(n_effective, *, failure, beta=0.05, fraction=NOISE_FRACTION):
-    """Return noise scales of threshold, query and answer that widen intervals by at most a tenth.
+    """Return noise scales of threshold, query and answer that hardly widen intervals.
 
     ``n_effective`` is the effective number of holdout records, ``beta`` the failure probability of
     all intervals together. ``failure`` is the failure probability of the first round's comparison

@@ -130,10 +130,10 @@ def code_length(
     .. math:: \ell = -\ln P(\text{everything released before}) + \ln\omega_t^{-1},
        \quad \omega_t = (1 - \rho) \frac{a}{(t+a-1)(t+a)},
 
-    for batch :math:`t = 1, 2, \dots`, with :math:`a = 1` (``"even"``: 3) and the fraction
-    :math:`\rho` that ``spending`` reserves for the final report. The code length of each query's
-    rank in the batch (:func:`rank_code_lengths`) is added. The weights :math:`e^{-\ell}` of all
-    possible queries then sum to at most 1.
+    for batch :math:`t = 1, 2, \dots`, with :math:`a = 1` (``"even"``: 3), or ``n_searches`` if it
+    is larger, and the fraction :math:`\rho` that ``spending`` reserves for the final report. The
+    code length of each query's rank in the batch (:func:`rank_code_lengths`) is added. The weights
+    :math:`e^{-\ell}` of all possible queries then sum to at most 1.
 
     Parameters
     ----------

@@ -107,7 +107,8 @@ class FinalReport(RenderedResult):
         Queries answered before, how many of them were corrected by the holdout, and in how many
         batches.
     information_spent : float
-        Nats that everything released before has cost each proven interval.
+        Code length of the report in nats, which each proven interval pays: for everything released
+        before, and for the part of the failure probability that a report has.
     alpha_proven : float
         Failure probability of each proven row.
     alpha_approximate : float or None
@@ -469,7 +470,10 @@ def _letter_of_model(names):
 
 
 def _unclipped_rows(name, rows):
-    """Return a text on the comparisons that do not clip a metric, empty if there are none."""
+    """Return a text on the comparisons that do not clip a metric, empty if there are none.
+
+    ``name``: of the metric, without the detail in parentheses.
+    """
     has_difference = any(row.metric == name for row in rows)
     has_skill = any(row.metric == f"skill score ({name})" for row in rows)
     if not (has_difference or has_skill):

@@ -155,11 +155,11 @@ def _sample_sentences(report):
     yield f"Performance{weighting} was estimated on a holdout of {samples}."
     if unit_name == "groups" and report.per == "unit":
         metric_names = {row.metric.partition(" (")[0] for row in report.rows}
-        by_class = [_prose_name(name) for name in ("recall", _AUC) if name in metric_names]
-        also = f", also the {' and the '.join(by_class)}," * bool(by_class)
+        class_metrics = [_prose_name(name) for name in ("recall", _AUC) if name in metric_names]
+        inclusion = f", also the {' and the '.join(class_metrics)}," * bool(class_metrics)
         yield (
-            f"Each group had the same total weight. Every score{also} refers to a random record of "
-            "a random group."
+            f"Each group had the same total weight. Every score{inclusion} refers to a random "
+            "record of a random group."
         )
     row_of_subgroup = {row.subgroup: row for row in report.rows if row.subgroup}
     subgroup_texts = [
@@ -217,13 +217,13 @@ def _use_sentences(report):
             "Differences between models are those of the first minus the second model on the same "
             "records."
         )
-    differences = [row.subgroup for row in report.rows if " minus " in row.subgroup]
-    differences = list(dict.fromkeys(differences))
-    if 0 < len(differences) <= _MAX_ESTIMATES:
-        are = "is" if len(differences) == 1 else "are"
-        noun = "The difference" if len(differences) == 1 else "The differences"
-        yield f"{noun} between subgroups {are} {_listed(differences)}."
-    elif differences:
+    gap_names = [row.subgroup for row in report.rows if " minus " in row.subgroup]
+    gap_names = list(dict.fromkeys(gap_names))
+    if 0 < len(gap_names) <= _MAX_ESTIMATES:
+        verb = "is" if len(gap_names) == 1 else "are"
+        noun = "The difference" if len(gap_names) == 1 else "The differences"
+        yield f"{noun} between subgroups {verb} {_listed(gap_names)}."
+    elif gap_names:
         yield "Differences between subgroups are those of the first minus the second subgroup."
     if any(" against " in row.model for row in report.rows):
         yield (
@@ -252,7 +252,10 @@ def _models(report):
 
 
 def _estimate_sentences(report, letter_of_model):
-    """Yield a sentence on the first estimate; none without an interval."""
+    """Yield a sentence on the first estimate; none without an interval.
+
+    ``letter_of_model``: letters that replace names of models in the table.
+    """
     first = report.rows[0]
     if not math.isfinite(first.lower):
         return
@@ -270,8 +273,8 @@ def _estimate_sentences(report, letter_of_model):
     if name.startswith(_NEGATIVE):  # papers state losses
         value, lower, upper = -value, -upper, -lower
     level = _percent(report.confidence_level)
-    joint = "simultaneous " * (report.joint and len(report.rows) > 1)
-    kind = "approximate " * (first.proven is None) + joint
+    simultaneous = "simultaneous " * (report.joint and len(report.rows) > 1)
+    kind = "approximate " * (first.proven is None) + simultaneous
     interval = f"{kind}{level} confidence interval {_limits_text(lower, upper)}"
     if first.proven is not None and first.approximate is not None:
         approximate_lower, approximate_upper = first.approximate
@@ -280,7 +283,7 @@ def _estimate_sentences(report, letter_of_model):
         limits_text = _limits_text(approximate_lower, approximate_upper)
         if any(note.startswith(_CLIPPED_NOTE) for note in first.notes):
             limits_text = f"for unclipped errors {limits_text}"
-        interval += f", approximate {joint}{level} confidence interval {limits_text}"
+        interval += f", approximate {simultaneous}{level} confidence interval {limits_text}"
     yield f"The {subject} was {format_score(value)} ({interval})."
 
 
@@ -419,7 +422,10 @@ def _proven_sentences(report, rows, *, has_approximate):
 
 
 def _truncation_sentences(rows):
-    """Yield a sentence on each limit of the differences that count in proven intervals."""
+    """Yield a sentence on each limit of the differences that count in proven intervals.
+
+    ``rows``: those with a proven interval, whose notes state the limit.
+    """
     rows_by_limit = {}
     for row in rows:
         for match in filter(None, map(_TRUNCATED_NOTE.fullmatch, row.notes)):
@@ -436,13 +442,19 @@ def _truncation_sentences(rows):
 
 
 def _longest_horizon(report):
-    """Return the largest number of dates between a forecast and its score, as targets state it."""
-    horizons = [_HORIZON.search(row.target) for row in report.rows]
-    return max((int(match[1]) for match in horizons if match), default=1)
+    """Return the largest number of dates between a forecast and its score, as targets state it.
+
+    It is 1 if no target states one.
+    """
+    matches = [_HORIZON.search(row.target) for row in report.rows]
+    return max((int(match[1]) for match in matches if match), default=1)
 
 
 def _assumption_sentence(report, rows):
-    """Return a sentence on the assumptions of proven coverage."""
+    """Return the sentences on the assumptions of proven coverage, as one text.
+
+    ``rows``: those with a proven interval.
+    """
     unit_name = _unit_name(report)
     if _is_in_time(report):
         return (
@@ -556,7 +568,10 @@ def _clip_sentences(report):
 
 
 def _unclipped_comparisons(report, name):
-    """Return the comparisons of models that do not clip a metric, in words; empty without any."""
+    """Return the comparisons of models that do not clip a metric, in words; empty without any.
+
+    ``name``: of the metric, without the detail in parentheses.
+    """
     comparisons = {
         "differences": any(
             row.metric == name and " minus " in row.model and not row.subgroup
@@ -568,7 +583,10 @@ def _unclipped_comparisons(report, name):
 
 
 def _approximate_sentences(report, rows):
-    """Yield sentences on the coverage and the methods of approximate intervals."""
+    """Yield sentences on the coverage and the methods of approximate intervals.
+
+    ``rows``: those with an approximate interval.
+    """
     without_proof = [row for row in rows if row.proven is None]
     estimates = _estimates(rows)
     purpose = ""
@@ -617,7 +635,7 @@ def _approximate_sentences(report, rows):
 
 
 def _jackknife_sentences(report, rows):
-    """Yield sentences on the methods of approximate intervals."""
+    """Yield sentences on the methods of approximate intervals; ``rows``: those with one."""
     unit_name = _unit_name(report)
     jackknife_rows = [row for row in rows if not row.method.startswith("order statistics")]
     if jackknife_rows:
@@ -650,7 +668,10 @@ def _jackknife_sentences(report, rows):
 
 
 def _family_sentences(report):
-    """Yield sentences on the simultaneous coverage of both kinds of intervals."""
+    """Yield sentences on the simultaneous coverage of both kinds of intervals.
+
+    None if each interval holds by itself.
+    """
     if report.joint:
         confidence_of_both = _percent(2.0 * report.confidence_level - 1.0)
         yield (
@@ -667,13 +688,15 @@ def _sentences_on_missing_intervals(report, letter_of_model):
             reason = row.notes[0] if row.notes else "The notes in the report state the reason."
             rows_by_reason.setdefault(reason, []).append(row)
     for reason, rows in rows_by_reason.items():
-        differences = [row for row in rows if _PAIR.search(row.model) or " minus " in row.subgroup]
+        difference_rows = [
+            row for row in rows if _PAIR.search(row.model) or " minus " in row.subgroup
+        ]
         names = [
             f"{_with_article(row)} of {_short_name(report, row, letter_of_model)}"
             for row in rows
-            if row not in differences
+            if row not in difference_rows
         ]
-        names += _estimates(differences)
+        names += _estimates(difference_rows)
         estimates = _listed(names)
         if len(names) > _MAX_ESTIMATES:
             estimates = f"{len(rows)} estimates"
