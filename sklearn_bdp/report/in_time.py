@@ -403,10 +403,10 @@ def clip_notes(
 ) -> list[str]:
     """Return sentences on the clip of a row of errors, in time.
 
-    They state the share that the clip cuts off in training, the number of holdout errors beyond it,
-    and the width of the interval if the range of the training targets were declared. ``statement``,
-    ``records``, ``units`` and ``log_failure`` are those of :func:`past_row`; ``plan``: of the
-    report.
+    They state the fraction of training errors and the number of holdout errors beyond the clip. If
+    it is known, they also state the width of the interval with a declared range of the targets.
+    ``statement``, ``records``, ``units`` and ``log_failure`` are those of :func:`past_row`;
+    ``plan``: of the report.
     """
     metric = statement.measure.metric
     clip = float(metric.width)
@@ -482,9 +482,10 @@ class PairedDifference(NamedTuple):
 def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> PairedDifference:
     """Return the difference of two models on each record, with its limits.
 
-    The limits follow from the forecasts: minus and plus their distance for absolute errors, other
-    ranges for squared and pinball errors (theory G31), and for classes the smallest and the largest
-    difference over all outcomes.
+    The limits follow from the forecasts. For absolute errors they are minus and plus the distance
+    of the forecasts; squared and pinball errors have other ranges (theory G31). For classes they
+    are the smallest and the largest difference over all outcomes. They are -1 and 1 for metrics
+    without such limits, and for more than 20 classes.
 
     Parameters
     ----------

@@ -572,7 +572,7 @@ class ScoredRecords:
     def statistic_and_data(self, measure: Measure, name: str, weights: Any) -> tuple[Any, Any, Any]:
         """Return the statistic of a measure, and targets and predictions in its form.
 
-        A scorer of which only the values are known has zeros as targets, and as predictions a
+        A scorer of which only the values are known has zeros as targets. Its predictions are a
         function that returns its value for the records at some positions. ``weights``: of all
         records, for this function. A record that the model fails on has the worst score in means
         and ratios; other metrics raise UndefinedScore.

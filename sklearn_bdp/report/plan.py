@@ -921,8 +921,8 @@ def _subgroup_labels(name, labels, n):
 def _training_targets(holdout, training):
     """Return training targets, or others of the same range and classes; None if unknown.
 
-    They are those of the caller, else made from a summary in the ledger (classes with their counts,
-    or both ends of a range), else those of some training records.
+    They are those of the caller. Else they are made from a summary in the ledger: classes with
+    their counts, or both ends of a range. Without one, they are those of some training records.
     """
     if training is not None:
         _check_training(training)
