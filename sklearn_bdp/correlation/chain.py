@@ -412,6 +412,7 @@ class MarkovChain(CorrelationModel):
         return cached(self, "power coefficients", compute)
 
     def _variance_proxy(self, n, is_mean):
+        # Any query: by block lengths (theory H4). Means: also by the second singular value.
         coefficients = self._power_coefficients()
         n_later = n - 1  # records after the first
         n_affected = float(coefficients[:n_later].sum())

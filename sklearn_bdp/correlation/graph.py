@@ -278,7 +278,7 @@ class DependencyGraph(GraphModel, Groups):
             self._check_component_sizes(n, n - 1)
             return super().folds(n, n_splits, random_state=random_state)
         n_splits = check_splits(n_splits, n, "records")
-        graph = self.adjacency_
+        graph = self.adjacency_  # the folds depend on it alone, not on random_state
         # Consecutive nodes of this order are close in the graph, so that few of their neighbors are
         # outside a fold and lost to training.
         order = reverse_cuthill_mckee(graph, symmetric_mode=True)

@@ -880,7 +880,7 @@ class ChainLeakageBound(LeakageBound):
         return block_information(dp_epsilon, self.later_leakage(dp_epsilon, n), n)
 
     def posterior_bias(self, dp_epsilon, n):
-        past, future = self.unknown_sides(dp_epsilon, n)
+        past, future = self.unknown_sides(dp_epsilon, n)  # leakage by size of the side, in nats
         n_rows = max(len(future), len(past))  # larger sides leak as the last row
         if n <= 4 * n_rows:
             records = np.arange(n)

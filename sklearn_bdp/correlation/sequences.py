@@ -105,6 +105,7 @@ class ChainSequences(CorrelationModel):
         return np.split(order, np.cumsum(np.bincount(self.codes_))[:-1])
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
+        # Whole sequences, with a gap of 0; if they are few, the last records of each after a gap.
         if self.n_sequences >= MIN_WHOLE_SEQUENCES:
             return unnamed_groups(self.codes_).split(n, holdout, random_state=random_state)
         self.check_n(n)

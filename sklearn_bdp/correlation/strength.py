@@ -213,7 +213,10 @@ def autocorrelation_time_test(
 
 
 def _without_fold_means(series, is_scored, folds):
-    """Return scores less the mean of their fold; NaN stay."""
+    """Return scores less the mean of their fold; NaN stay.
+
+    ``is_scored``: mask of the scores that are not NaN. ``folds``: fold of each score, a number.
+    """
     codes = np.unique(folds[is_scored], return_inverse=True)[1]
     fold_means = np.bincount(codes, weights=series[is_scored]) / np.bincount(codes)
     residuals = series.copy()

@@ -668,22 +668,26 @@ def targets_digest(X: Any, y: Any) -> str | None:
 def has_other_holdout(targets: set[str], rows: Callable[[], Any]) -> bool:
     """Return whether another holdout of this process with these records answered queries.
 
-    ``targets`` are digests of targets. ``rows`` is a function without arguments that returns
-    digests of rows with targets, to detect a subset of another holdout.
+    ``targets`` are digests of targets. ``rows`` is a function without arguments that returns the
+    pair of `TrainingData.rows` for these records: digests of rows with and without targets. Those
+    with targets detect a subset of another holdout, if there are 20 different ones.
     """
     if not ANSWERED_TARGETS.keys().isdisjoint(targets):
         return True
-    new_rows = rows() if ANSWERED_TARGETS and targets else None
-    if not new_rows or len(np.unique(new_rows[0])) < _MIN_TARGETS:
+    new_digests = rows() if ANSWERED_TARGETS and targets else None
+    if not new_digests or len(np.unique(new_digests[0])) < _MIN_TARGETS:
         return False
     return any(
-        answered_rows and np.isin(new_rows[0], answered_rows[0]).mean() > _MIN_SHARED_FRACTION
-        for answered_rows in _answered_rows()
+        digests and np.isin(new_digests[0], digests[0]).mean() > _MIN_SHARED_FRACTION
+        for digests in _answered_rows()
     )
 
 
 def _answered_rows():
-    """Yield digests of the rows of holdouts that answered queries, which are computed once."""
+    """Yield the pair of digests of rows of each holdout that answered queries, computed once.
+
+    None for a holdout that was loaded from a pickle, which has no digests.
+    """
     for digest, rows in ANSWERED_TARGETS.items():
         if callable(rows):
             rows = rows()

@@ -235,6 +235,7 @@ def check_validation_is_later(X, X_val):
 def declaration_hints(X, *, correlation, groups, splitters):
     """Return sentences on arguments that suggest an undeclared dependence, as a tuple.
 
+    ``correlation`` and ``groups`` are the arguments of the caller, None if not passed.
     ``splitters`` are the ``cv`` and similar arguments of a fit.
     """
     splitter_names = [

@@ -172,7 +172,10 @@ def _lower_limit(values, n_other, center, variance, nats_needed):
 
 
 def _auc_grid(center, deviation):
-    """Return the AUCs that are tried, ascending inside (0, 1)."""
+    """Return the AUCs that are tried, ascending inside (0, 1).
+
+    ``center`` is the predicted AUC, ``deviation`` the standard deviation of its estimate.
+    """
     even_distances = deviation * np.arange(0.0, _NEAR, _STEP)
     n_steps = max(0.0, math.log(1.0 / even_distances[-1]) / math.log(_GROWTH))
     growing_distances = even_distances[-1] * _GROWTH ** np.arange(1.0, n_steps + 1.0)

@@ -364,7 +364,10 @@ class Bets(NamedTuple):
 
 
 def _shortfalls(scores, center, stake):
-    """Return for each score ``x - log(1 + x)`` with the gain ``x`` of the bet, at least 0."""
+    """Return for each score ``x - log(1 + x)`` with the gain ``x`` of the bet, at least 0.
+
+    ``x`` is ``stake * (score - center) / center``.
+    """
     gains = stake * (scores - center) / center
     return gains - np.log1p(gains)
 
@@ -409,8 +412,9 @@ class BettingPlan:
     def _best_bet(self, i, center):
         """Return the stake of one limit of query ``i``, and the shortfalls that belong to it.
 
-        The stake has the highest predicted limit if scores follow a beta distribution. Limits are
-        valid for all distributions.
+        ``center`` is the predicted mean of the scores, or of 1 minus them for the upper limit. The
+        stake has the highest predicted limit if scores follow a beta distribution. Limits are valid
+        for all distributions.
 
         Returns
         -------
@@ -700,7 +704,10 @@ def _check_sums_and_counts(sums, counts, bound):
 
 
 def _grid(center, deviation):
-    """Return the means that are tried, ascending inside (0, 1)."""
+    """Return the means that are tried, ascending inside (0, 1).
+
+    ``center`` is the predicted mean, ``deviation`` the standard deviation of its estimate.
+    """
     even_distances = deviation * np.arange(0.0, _NEAR + _STEP / 2.0, _STEP)
     n_steps = max(0.0, math.log(1.0 / even_distances[-1]) / math.log(_GROWTH))
     growing_distances = even_distances[-1] * _GROWTH ** np.arange(1.0, n_steps + 1.0)

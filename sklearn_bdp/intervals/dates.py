@@ -148,7 +148,8 @@ def _difference(statistic, y, sides, masks, dates):
 def _refusal(statistic, y, value, scale, *, n_dates, rarest):
     """Return why a statistic of these dates has no interval, or an empty text.
 
-    ``rarest`` is that of `_rarest_cell`.
+    ``rarest`` is that of `_rarest_cell`, ``scale`` the name of the scale on which the interval is
+    computed, and ``n_dates`` the number of dates with a record of the row.
     """
     facts = statistic.dates
     with np.errstate(all="ignore"):
@@ -420,7 +421,10 @@ def degrees_of_freedom(
 
 
 def _warnings(statistic, n_dates, rarest, alpha, left_out, *, scale, is_pair):
-    """Return sentences on the reasons to trust an interval less."""
+    """Return a list of sentences on the reasons to trust an interval less.
+
+    Arguments are those of `_refusal`. ``is_pair``: whether the row is a difference.
+    """
     notes = [] if statistic.dates.left_out_about is None else [_ABOUT_TRAINING_MEAN]
     if n_dates < FEW_DATES:
         notes.append(f"There are only {n_dates} dates.")

@@ -200,7 +200,7 @@ def grid_laplace(bits, size, *, scale, step):
 
 
 def grid_gaussian(bits, size, *, scale, step):
-    """Return Gaussian variates of standard deviation ``scale``, rounded to a grid.
+    """Return ``size`` Gaussian variates of standard deviation ``scale``, rounded to a grid.
 
     Box-Muller in doubles. Gaussian noise has no pure DP level, and these variates are not exact.
     Release values on cells (``resolution > 0``), which are coarser than the rounding of doubles by

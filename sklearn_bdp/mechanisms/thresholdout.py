@@ -680,7 +680,8 @@ class Thresholdout:
     def _decide(self, training, holdout, thresholds, stop_at_above):
         """Return whether each query is above, and the number of compared queries.
 
-        All arguments but ``stop_at_above`` are arrays with one value per query. The numbers of
+        All arguments but ``stop_at_above`` are arrays with one value per query: training values,
+        holdout values and thresholds, in score units. The numbers of
         compared and of "above" queries are added to the counts of the mechanism.
         """
         above = np.zeros(training.size, dtype=bool)

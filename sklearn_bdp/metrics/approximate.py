@@ -761,8 +761,8 @@ class ApproximateMetric(BoundedMetric):
         y = predictions.y
         classes, counts = np.unique(y, return_counts=True)
         expected_events = counts.min() / counts.sum() * n_holdout
-        is_precision = self.function_name == "average_precision_score"
-        min_events = _MIN_EVENTS_PRECISION if is_precision else _MIN_EVENTS
+        is_average_precision = self.function_name == "average_precision_score"
+        min_events = _MIN_EVENTS_PRECISION if is_average_precision else _MIN_EVENTS
         if expected_events < min_events:
             return f"the rarest class has fewer than {min_events} expected records in the holdout"
         if self.facts.form is ScoreForm.CONFUSION:
@@ -776,8 +776,8 @@ class ApproximateMetric(BoundedMetric):
         has_label = np.asarray(predictions.y != 0)
         label_shares = has_label.mean(axis=0)
         rarest_share = float(np.min(np.minimum(label_shares, 1.0 - label_shares)))
-        is_precision = self.function_name == "average_precision_score"
-        min_events = _MIN_EVENTS_PRECISION if is_precision else _MIN_EVENTS
+        is_average_precision = self.function_name == "average_precision_score"
+        min_events = _MIN_EVENTS_PRECISION if is_average_precision else _MIN_EVENTS
         if rarest_share * n_holdout < min_events:
             return f"a label has fewer than {min_events} expected records in the holdout"
         if self.facts.form is ScoreForm.CONFUSION:
@@ -854,7 +854,10 @@ class ApproximateMetric(BoundedMetric):
         return self.to_unit(reference.score) + influence - influence.mean()
 
     def _influence_spread(self, predictions, reference, unit_codes):
-        """Return the spread of the influence values of sampling units or blocks."""
+        """Return the spread of the influence values of sampling units or blocks.
+
+        ``reference``: the `TrainingReference` with the score and the clips of these predictions.
+        """
         if self.facts.averages_clipped_squares:
             influence = self._squared_influence(predictions, reference)
             center = (reference.score - self.lower) / (self.upper - self.lower)

@@ -363,7 +363,7 @@ class Recall(RatioOfCounts, ClassMetric):
         return super(Recall, dataclasses.replace(self, pos_label=1)).planned_shape(n, class_counts)
 
     def counted_classes(self, classes):
-        return (self._position(list(classes)),)
+        return (self._position(list(classes)),)  # raises ValueError if it is none of them
 
     def _position(self, classes):
         """Return the position of the positive class in a list of classes, or raise ValueError."""

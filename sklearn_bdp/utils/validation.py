@@ -262,9 +262,10 @@ _SMALL_SIZE = 4
 
 
 def check_array(name, value, *, shape=None, low=-math.inf, high=math.inf) -> Array:
-    """Return ``value`` as a finite float array of the given shape and range.
+    """Return a copy of ``value`` as a float array of finite numbers from ``low`` to ``high``.
 
-    ``shape`` may hold ``None`` for lengths that are free.
+    ``shape`` may hold ``None`` for lengths that are free; if it is None, all shapes are allowed.
+    Raises TypeError for other values than real numbers, else ValueError.
     """
     array = as_real_array(name, value)
     if shape is not None and not _has_shape(array, shape):
