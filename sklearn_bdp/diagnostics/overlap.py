@@ -686,7 +686,7 @@ def has_other_holdout(targets: set[str], rows: Callable[[], Any]) -> bool:
 def _answered_rows():
     """Yield the pair of digests of rows of each holdout that answered queries, computed once.
 
-    None for a holdout that was loaded from a pickle, which has no digests.
+    None for a holdout whose account no longer has its records, after its first answer.
     """
     for digest, rows in ANSWERED_TARGETS.items():
         if callable(rows):
