@@ -262,7 +262,7 @@ def half_width_components(answer, settings, model):
 
     They are for sampling (one fixed query), for all other queries (its code length), and for
     resolution with noise, as fractions of the range. None for a query that was not answered, or is
-    recorded without its shape.
+    recorded without its shape. ``model``: dependence of the records.
     """
     if not answer.answered or answer.shape is None:
         return None

@@ -310,7 +310,10 @@ class _ScoresOnHoldout:
 
     @classmethod
     def from_scores(cls, scores, n, model):
-        """Return the scores of an ``(m, n)`` array of scores of records."""
+        """Return the scores of an ``(m, n)`` array of scores of records.
+
+        ``model``: dependence of the ``n`` records.
+        """
         values, unit_moments = per_record_moments(scores, n, model)
         # The type of an array is public: integers in [0, 1] can only be 0 or 1.
         is_binary = np.asarray(scores).dtype.kind in {"b", "u", "i"}
@@ -326,7 +329,10 @@ class _ScoresOnHoldout:
 
     @classmethod
     def from_evaluations(cls, evaluations, n, model):
-        """Return the scores of evaluations by bounded metrics."""
+        """Return the scores of evaluations by bounded metrics.
+
+        ``model``: dependence of the ``n`` records.
+        """
         mean_sensitivity = _mean_sensitivity(model, n)
         shape_indices: dict[tuple[Any, ...], int] = {}
         shape_of = []
@@ -372,7 +378,10 @@ def _mean_sensitivity(model, n):
 
 
 def _check_evaluation(evaluation, n, model):
-    """Raise an error if an evaluation cannot be a query about ``n`` records of ``model``."""
+    """Raise TypeError or ValueError if an evaluation cannot be a query.
+
+    ``model``: dependence of the ``n`` records.
+    """
     if not isinstance(evaluation, Evaluation) or (
         evaluation.per_record is None and evaluation.shape.is_mean
     ):
@@ -407,9 +416,10 @@ def _is_approximate_of_nodes_or_dates(evaluation, scheme):
 def per_record_moments(scores, n, model):
     """Return means of the rows of an ``(m, n)`` array of scores in [0, 1], and unit moments.
 
-    Means have shape (m,). Records have equal weights unless the model has others. Unit moments, of
-    shape (m, 2), are means and mean squares of the scores of independent units (G15, G18). For
-    dates with several records, the mean is that of the records.
+    ``model``: dependence of the ``n`` records. Means have shape (m,). Records have equal weights
+    unless the model has others. Unit moments, of shape (m, 2), are means and mean squares of the
+    scores of independent units (G15, G18). For dates with several records, the mean is that of the
+    records.
     """
     array = _checked_score_array(scores, n)
     scheme = model.sampling_scheme(n)
