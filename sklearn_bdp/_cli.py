@@ -265,7 +265,7 @@ def _facts(ledger_state, location):
 
 
 def _count_batches_by_user(ledger_state):
-    """Return the number of batches by user."""
+    """Return the number of batches by name of the user, "not recorded" in older ledgers."""
     counts: dict[str, int] = {}
     for record in ledger_state.records():
         user = record.user or "not recorded"
@@ -522,7 +522,7 @@ def _upgrade(options):
 
 
 def _repair(options):
-    """Set the stored head of a ledger to its last entry."""
+    """Set the stored head of a ledger to its last entry, if it differs, and print what was done."""
     location = _location(options.path)
     head = repair_ledger(location)
     facts = {"ledger": str(location), "repaired": head is not None}
@@ -531,7 +531,7 @@ def _repair(options):
 
 
 def _delete(options):
-    """Delete a ledger, if the option ``--yes`` is set."""
+    """Delete a ledger, if the option ``--yes`` is set; raise LocationError otherwise."""
     location = _location(options.path)
     if not options.yes:
         raise LocationError(

@@ -446,7 +446,11 @@ class SharedPipeline:
         return copy.deepcopy(self._pipeline, memo)
 
     def _predict(self, method_name, pipeline_method, X):
-        """Return the response of a prediction method, from cached records if ``X`` has ``n``."""
+        """Return the response of a prediction method for ``X``.
+
+        If ``X`` has the number of records of the data set, it must be this data set, and its cached
+        transformed records are used.
+        """
         if num_samples(X) != self._n:
             return pipeline_method(X)
         transformed, _ = self._memory.get_or_compute(
@@ -782,7 +786,11 @@ class Verifier:
         ]
 
     def add_result(self, task, fit_result, *, cv_score):
-        """Keep the result of a fit until its batch is verified; ``cv_score``: in any units."""
+        """Keep the result of a fit until its batch is verified, and store its model, if any.
+
+        The model is checked as by :meth:`_check_row_wise`. ``cv_score``: by which the best model is
+        kept in memory, in the same units for all candidates; NaN counts as 0.
+        """
         if fit_result.model is not None:
             self._check_row_wise(fit_result.model, task.candidate)
             repeatable = self.key(task.candidate) is not None

@@ -582,7 +582,7 @@ class CrossValidation:
         return sklearn_results
 
     def _final_job(self, tasks):
-        """Return the job and the tasks of the fits on the whole training set."""
+        """Return the job of the fits on the whole training set, and the tasks that are not done."""
         final_tasks = self.verifier.final_fit_tasks(tasks)
         if self.callback_context is None:
             return HoldoutFitJob(self.verifier.setup), final_tasks
@@ -712,7 +712,10 @@ class CrossValidation:
         return jobs
 
     def _lacks_predictions(self, fold_scores):
-        """Return whether a finished fit has no predictions, and a metric needs them."""
+        """Return whether a finished fit has no predictions, and a metric needs them.
+
+        False for a fit that failed.
+        """
         metrics = [self.metric, *self.secondary.values()]
         needs_predictions = any(
             isinstance(metric, ApproximateMetric) and metric.uses_predictions_only
@@ -758,7 +761,10 @@ class CrossValidation:
             self.scores[self.first_row :] = [self.cv_score(row) for row in rows]
 
     def _use_error_clips(self):
-        """Clip errors in time as out-of-fold errors suggest, if no range was declared (G31)."""
+        """Clip errors in time as out-of-fold errors suggest, if no range was declared (G31).
+
+        Sets the clipped metrics, and the ratio of both ranges. Without folds nothing is done.
+        """
         if not len(self.splits):
             return
         holdout = self.verifier.holdout
@@ -868,7 +874,10 @@ class CrossValidation:
         return unclipped_scores if has_unclipped_scores else self.scores
 
     def _ranking_score(self, sklearn_result):
-        """Return a fold's score on the metric that ranks, in score units; NaN without a result."""
+        """Return a fold's score on the metric that ranks, in score units; NaN without a result.
+
+        Raises ValueError if the scores of a user's scorer do not contain this metric.
+        """
         scores = np.nan if sklearn_result is None else sklearn_result["test_scores"]
         if not isinstance(scores, dict):
             return scores

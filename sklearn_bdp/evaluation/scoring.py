@@ -258,7 +258,10 @@ class SearchMetrics:
         self.scorers = self._make_scorers()
 
     def _set_secondary_metrics(self, holdout_split):
-        """Set the metrics that do not rank and can be verified."""
+        """Set the metrics that do not rank and can be verified.
+
+        The others are scored on the training set only.
+        """
         for name, scoring in self.scoring_by_name.items():
             if name == self.name:
                 continue
@@ -516,7 +519,10 @@ def make_certificate(
 
 
 def _verdict(score, cv_score, metric):
-    """Return a sentence that compares verified and cross-validated score; "" without the latter."""
+    """Return a clause that compares verified and cross-validated score; "" without the latter.
+
+    Without a verified score (NaN) certificates do not show it.
+    """
     if abs(score - cv_score) < _CONFIRMED_DIFFERENCE * (metric.upper - metric.lower):
         return "the holdout confirms cross-validation"
     if not math.isfinite(cv_score):

@@ -169,7 +169,10 @@ class SQLiteBackend(Backend):
                 self._roll_back()
 
     def _select_contents(self, after_number, limit):
-        """Return the contents of the file, inside a transaction."""
+        """Return the contents of the file, inside a transaction.
+
+        Raises LedgerCorruptedError if the file was replaced, or lacks its header or its head.
+        """
         connection = self._connection
         if _identity(self.path) != self._file_identity:
             raise corrupted_error(self, "it was deleted or replaced while in use")
@@ -242,7 +245,7 @@ class SQLiteBackend(Backend):
             self._connection.execute("COMMIT")
 
     def delete(self):
-        """Remove the file and its queue."""
+        """Remove the file and its queue; raise LedgerUnavailableError if that fails."""
         try:
             os.unlink(self.path)
             queue_path(self.path).unlink(missing_ok=True)

@@ -551,7 +551,10 @@ def _n_holdout_records(header):
 
 
 def _describe_difference(name, value, ledger_value):
-    """Return a text about a parameter that differs from that in the ledger."""
+    """Return a text about a parameter that differs from that in the ledger.
+
+    ``beta`` is described as ``confidence_level``.
+    """
     if name == "beta" and isinstance(ledger_value, float):  # beta = 1 - confidence_level
         name = "confidence_level"
         value = float(1 - Decimal(str(value)))
