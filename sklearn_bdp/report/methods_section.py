@@ -13,6 +13,8 @@ from sklearn_bdp.utils.html import format_score
 #: Names of metrics in prose. Others are their scikit-learn names without underscores.
 _PROSE_NAMES = {
     "roc_auc": "area under the ROC curve",
+    "roc_auc_ovo": "one-versus-one area under the ROC curve",
+    "roc_auc_ovr": "one-versus-rest area under the ROC curve",
     "f1": "F1 score",
     "jaccard": "Jaccard index",
     "matthews_corrcoef": "Matthews correlation coefficient",
@@ -450,6 +452,13 @@ def _longest_horizon(report):
     return max((int(match[1]) for match in matches if match), default=1)
 
 
+def _has_declared_dependence(report):
+    """Return whether records depend on each other with a declared strength."""
+    return report.rows[0].target.startswith(_DEPENDENT_TARGETS) or any(
+        row.method.startswith(TAIL) for row in report.rows
+    )
+
+
 def _assumption_sentence(report, rows):
     """Return the sentences on the assumptions of proven coverage, as one text.
 
@@ -462,14 +471,12 @@ def _assumption_sentence(report, rows):
             "drift. It requires that forecasts use no outcome that was unknown when they were "
             f"made, and that the choice of the {unit_name} did not depend on outcomes."
         )
-    target = report.rows[0].target
-    has_declared_strength = any(row.method.startswith(TAIL) for row in rows)
-    if has_declared_strength or target.startswith(_DEPENDENT_TARGETS):
+    if _has_declared_dependence(report):
         return (
             "Proven coverage requires that records depend on each other no more than declared and "
             "that no holdout record was used for fitting."
         )
-    if target.startswith(_NODES):
+    if report.rows[0].target.startswith(_NODES):
         return (
             "Proven coverage requires that, given its neighbors in the declared graph, the label "
             "of a node does not depend on other nodes. Features must not be computed from labels, "
@@ -587,7 +594,27 @@ def _approximate_sentences(report, rows):
 
     ``rows``: those with an approximate interval.
     """
+    yield from _level_sentences(report, rows)
+    yield from _jackknife_sentences(report, rows)
+    n_beyond = sum(any(note.startswith(_LEVEL_NOTE) for note in row.notes) for row in rows)
+    if n_beyond:
+        levels = f"The levels of {n_beyond} approximate intervals are beyond those"
+        their = "their"
+        if n_beyond == 1:
+            levels = "The level of 1 approximate interval is beyond those"
+            their = "its"
+        yield f"{levels} at which the method was checked, so that {their} coverage may be lower."
     without_proof = [row for row in rows if row.proven is None]
+    estimates = _estimates(without_proof)
+    if len(without_proof) < len(rows) and 0 < len(estimates) <= _MAX_ESTIMATES:
+        yield f"Only approximate intervals are available for {_listed(estimates)}."
+
+
+def _level_sentences(report, rows):
+    """Yield sentences on the coverage of approximate intervals.
+
+    ``rows``: those with an approximate interval.
+    """
     estimates = _estimates(rows)
     purpose = ""
     if len(rows) < len(report.rows) and len(estimates) <= _MAX_ESTIMATES:
@@ -614,35 +641,27 @@ def _approximate_sentences(report, rows):
         all_estimates = f"all {len(report.rows)} estimates"
         if len(report.rows) == 2:
             all_estimates = "both estimates"
-        reduced = ", after a reduction for the earlier evaluations" * bool(report.n_batches)
+        reduced = ", after a reserve for interrupted reports"
+        if report.n_batches:
+            reduced = ", after a reduction for the earlier evaluations and interrupted reports"
         yield (
             f"The failure probability of approximate intervals was divided among {all_estimates} "
             f"(Bonferroni){reduced}."
         )
-    yield from _jackknife_sentences(report, rows)
-    n_beyond = sum(any(note.startswith(_LEVEL_NOTE) for note in row.notes) for row in rows)
-    if n_beyond:
-        levels = f"The levels of {n_beyond} approximate intervals are beyond those"
-        their = "their"
-        if n_beyond == 1:
-            levels = "The level of 1 approximate interval is beyond those"
-            their = "its"
-        yield (f"{levels} at which the method was checked, so that {their} coverage may be lower.")
-    if without_proof and len(without_proof) < len(rows):
-        estimates = _estimates(without_proof)
-        if len(estimates) <= _MAX_ESTIMATES:
-            yield f"Only approximate intervals are available for {_listed(estimates)}."
 
 
 def _jackknife_sentences(report, rows):
     """Yield sentences on the methods of approximate intervals; ``rows``: those with one."""
     unit_name = _unit_name(report)
     jackknife_rows = [row for row in rows if not row.method.startswith("order statistics")]
+    left_out_units = unit_name
+    if _has_declared_dependence(report):
+        left_out_units = "blocks of consecutive records"
     if jackknife_rows:
         yield (
-            f"Approximate intervals use jackknife standard errors over {unit_name} and Student "
-            "quantiles, for most single scores on a transformed scale. For some metrics, limits "
-            "were widened by a skewness correction (Hall 1992)."
+            f"Approximate intervals use jackknife standard errors over {left_out_units} and "
+            "Student quantiles, for most single scores on a transformed scale. For some metrics, "
+            "limits were widened by a skewness correction (Hall 1992)."
         )
     if len(jackknife_rows) < len(rows):
         method = "an empirical likelihood" if unit_name == "groups" else "order statistics"
