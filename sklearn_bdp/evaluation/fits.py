@@ -186,11 +186,11 @@ class FinishedFits:
     def add(self, row, fold_index, fit_key, fold_scores, unit_scores=None, node_weights=None):
         """Keep a finished fit in memory, and store it in the file, if there is one.
 
-        A fit without a key (None) is not stored in the file.
-        Weighted sum and power sums of ``fold_scores`` are set from its scores, if it has any.
-        ``unit_scores``: mean scores in [0, 1] of the independent units of the fold, such as dates;
-        None if these are the test records. ``node_weights``: of the test records in the score that
-        predicts the holdout, or None.
+        A fit without a key (None) is not stored in the file. Weighted sum and power sums of
+        ``fold_scores`` are set from its scores, if it has any. ``unit_scores``: mean scores, in
+        [0, 1], of the independent units of the fold, such as dates; None if these are the test
+        records. ``node_weights``: of the test records in the score that predicts the holdout, or
+        None.
         """
         if fold_scores.scores is not None and node_weights is not None:
             fold_scores.weighted_sum = float(node_weights @ fold_scores.scores.astype(float))

@@ -589,9 +589,9 @@ def with_forecast(certificate, holdout, ledger_state, metric, *, n_train, traini
     """Return a certificate with forecasts for its metric and the selected score.
 
     The certificate is returned unchanged if no query can follow. Without a verified score only the
-    forecast for the metric is replaced. Half-widths are in units of [0, 1]
-    here. ``n_train``: number of training records behind a cross-validated score;
-    ``training_variance``: of the scores of training records in [0, 1], NaN if it is unknown.
+    forecast for the metric is replaced. Half-widths are in units of [0, 1] here. ``n_train``:
+    number of training records behind a cross-validated score; ``training_variance``: of the scores
+    of training records in [0, 1], NaN if it is unknown.
     """
     forecast = certificate.forecast
     selected = certificate.selected

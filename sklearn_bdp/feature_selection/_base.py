@@ -102,8 +102,8 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
     def _check_data(self, X, y, X_val, y_val, **arguments_of_rows):
         """Return checked X and y. Frames stay frames, because columns are matched by name.
 
-        The mask of an earlier selection is deleted.
-        ``arguments_of_rows``: other arguments of ``fit`` with a value for each row of ``X``.
+        The mask of an earlier selection is deleted. ``arguments_of_rows``: other arguments of
+        ``fit`` with a value for each row of ``X``.
         """
         vars(self).pop("support_", None)  # an earlier selection refers to other data
         check_label_values(y)

@@ -290,9 +290,8 @@ def _score_fold(setup, fold, ranking, requested_size, univariate_scores, subsets
 def _score_columns(setup, columns, fold, classes):
     """Return the :class:`FoldResult` of a model of some columns, or the traceback of a failed fit.
 
-    The error of the fit is raised if ``error_score`` is "raise".
-    ``fold``: training and test positions; ``classes``: in which predictions are compared with
-    chance, or None.
+    The error of the fit is raised if ``error_score`` is "raise". ``fold``: training and test
+    positions; ``classes``: in which predictions are compared with chance, or None.
     """
     X = select_columns(setup.X, columns)  # columns before rows: wide data are not copied
     try:

@@ -338,8 +338,8 @@ def path_report(
 def _score_text(path, index):
     """Return the verified score of a subset with its interval as text.
 
-    Without a verified score the text is about the cross-validated one.
-    ``path``: ``score_path_`` of the selector.
+    Without a verified score the text is about the cross-validated one. ``path``: ``score_path_`` of
+    the selector.
     """
     score = path["holdout_score"][index]
     lower = path["holdout_lower"][index]

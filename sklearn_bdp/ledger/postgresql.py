@@ -505,8 +505,8 @@ class PostgreSQLBackend(Backend):
         """Execute a BEGIN statement, time limits and later statements.
 
         If the server was restarted meanwhile, this opens a new connection. The server ends
-        statements that take too long, and an idle writer's transaction.
-        ``sql_names``: see :meth:`_complete`.
+        statements that take too long, and an idle writer's transaction. ``sql_names``: see
+        :meth:`_complete`.
         """
         import psycopg
 
@@ -533,8 +533,8 @@ class PostgreSQLBackend(Backend):
         """Execute a statement and return its cursor.
 
         If the server does not reply in time, this closes the connection and raises
-        LedgerUnavailableError.
-        ``sql_names``: see :meth:`_complete`.
+        LedgerUnavailableError. ``parameters``: values of the placeholders of the statement, None
+        without any; ``sql_names``: see :meth:`_complete`.
         """
         query = self._complete(statement, **sql_names) if "{" in statement else statement
         with _reply_within(connection, self._timeout + _GRACE) as expired:

@@ -394,8 +394,8 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     def _fit_params_without_holdout(self, holdout_arguments):
         """Return the passed arguments by name, for a search without holdout.
 
-        Raises ValueError for an argument that it does not take.
-        ``holdout_arguments``: arguments of ``fit`` by name, None if not passed.
+        Raises ValueError for an argument that it does not take. ``holdout_arguments``: arguments of
+        ``fit`` by name, None if not passed.
         """
         passed_arguments = {
             name: value for name, value in holdout_arguments.items() if value is not None
