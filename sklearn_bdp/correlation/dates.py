@@ -66,6 +66,7 @@ def date_numbers(times: Any, name: str = "times") -> Array:
 
     Dates and periods in any container become ``datetime64[ns]`` (in UTC if they have a zone),
     numbers stay numbers. Text is read if all of it is ISO days, times or months.
+    Raises ValueError for other text, tables, missing dates, and other types.
     """
     _check_one_per_record(times, name)
     values = _date_values(times, name)
@@ -127,7 +128,10 @@ def _read_objects(values, name):
 
 
 def _iso_dates(texts, name):
-    """Return dates in ISO text as an array of dates, in UTC where they have a zone."""
+    """Return dates in ISO text as an array of dates, in UTC where they have a zone.
+
+    Raises ValueError for text such as a month 13. ``name``: the parameter, for the error.
+    """
     dates = [
         _in_utc(datetime.datetime.fromisoformat(text)) if _ISO_WITH_ZONE.fullmatch(text) else text
         for text in texts

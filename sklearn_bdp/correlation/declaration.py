@@ -24,7 +24,10 @@ from sklearn_bdp.correlation.time_order import TimeOrdered
 
 
 def _common_size(models):
-    """Return the number of records of several models, None if all describe any number."""
+    """Return the number of records of several models, None if all describe any number.
+
+    Raises ValueError if they differ.
+    """
     sizes = sorted({model.n_records for model in models if model.n_records is not None})
     if len(sizes) > 1:
         raise ValueError(f"models must describe one number of records, got {sizes}.")
@@ -226,7 +229,10 @@ def check_correlation(
 
 
 def _model_of_keyword(keyword, groups):
-    """Return the model of the text ``"time"`` or ``"groups"``."""
+    """Return the model of the text ``"time"`` or ``"groups"``.
+
+    Raises ValueError for ``"groups"`` if ``groups`` is None.
+    """
     if keyword == "time":
         return TimeOrdered()
     if groups is None:

@@ -303,7 +303,10 @@ def _neighbor_graph(centers):
 
 
 def _codes(name, labels, n):
-    """Return labels as numbers from 0, one for each of ``n`` scores; None without labels."""
+    """Return labels as numbers from 0, one for each of ``n`` scores; None without labels.
+
+    Raises ValueError for another number of labels. ``name``: the parameter, for the error.
+    """
     if labels is None:
         return None
     codes = label_codes(labels)

@@ -371,7 +371,10 @@ def _check_square(shape):
 
 
 def _networkx_edges(graph, weight):
-    """Return the edges of a networkx graph; ``weight``: the edge attribute to read, or None."""
+    """Return the edges of a networkx graph; ``weight``: the edge attribute to read, or None.
+
+    Raises ValueError if an edge does not have the attribute.
+    """
     nodes = tuple(graph.nodes)
     edges = list(graph.edges(data=weight or True))
     number = {node: k for k, node in enumerate(nodes)}
@@ -423,7 +426,10 @@ def _neighbor_mapping(graph):
 
 
 def _mapping_edges(neighbors):
-    """Return the edges of a mapping from each node's name to the names of its neighbors."""
+    """Return the edges of a mapping from each node's name to the names of its neighbors.
+
+    Raises ValueError if a neighbor is not a key.
+    """
     names = tuple(neighbors)
     number = {name: k for k, name in enumerate(names)}
     source: list[int] = []
@@ -442,7 +448,10 @@ def _mapping_edges(neighbors):
 
 
 def _neighbor_list(name, neighbors):
-    """Return the neighbors of a node after checking that they are a list of names, not a name."""
+    """Return the neighbors of a node after checking that they are a list of names, not a name.
+
+    Raises TypeError otherwise. ``name``: the name of the node.
+    """
     if isinstance(neighbors, str | bytes) or not np.iterable(neighbors):
         raise TypeError(
             f"graph must hold a list of neighbors for each node, got {neighbors!r:.40} for "
@@ -479,7 +488,10 @@ def _list_edges(rows):
 
 
 def _neighbor_list_edges(neighbor_lists):
-    """Return the edges of a list with the positions of each node's neighbors."""
+    """Return the edges of a list with the positions of each node's neighbors.
+
+    Raises TypeError or ValueError if an entry is not a position.
+    """
     n_nodes = len(neighbor_lists)
     n_neighbors = [len(neighbors) for neighbors in neighbor_lists]
     target = np.array([neighbor for neighbors in neighbor_lists for neighbor in neighbors])
@@ -499,7 +511,10 @@ def _neighbor_list_edges(neighbor_lists):
 
 
 def _array_edges(graph):
-    """Return the edges of a square array: its nonzero entries, with their values as weights."""
+    """Return the edges of a square array: its nonzero entries, with their values as weights.
+
+    Raises TypeError or ValueError for other objects and shapes.
+    """
     try:
         dense = None if graph is None else np.asarray(graph, dtype=float)
     except (TypeError, ValueError, OverflowError) as error:
@@ -573,6 +588,7 @@ def _numbered_edges(both_ends, n_nodes):
 
     ``both_ends``: the sources of all edges, then their targets. ``n_nodes``: number of nodes, None
     for 1 more than the largest number.
+    Raises ValueError for numbers that are not positions, or look like names.
     """
     largest = int(both_ends.max(initial=-1))
     if both_ends.size and both_ends.min() < 0:
@@ -597,7 +613,10 @@ def _numbered_edges(both_ends, n_nodes):
 
 
 def _edge_ends(edges):
-    """Return the sources and the targets of all edges as two vectors."""
+    """Return the sources and the targets of all edges as two vectors.
+
+    Raises TypeError or ValueError for other forms.
+    """
     if hasattr(edges, "columns"):
         columns = list(edges.columns)
         if len(columns) != 2:
@@ -622,7 +641,10 @@ def _edge_ends(edges):
 
 
 def _ends_of_list(items):
-    """Return the sources and the targets of a list of pairs, or of two lists."""
+    """Return the sources and the targets of a list of pairs, or of two lists.
+
+    Raises ValueError for other lists, and if both readings are possible.
+    """
     lengths = {
         len(item) if np.iterable(item) and not isinstance(item, str) else 0 for item in items
     }
@@ -641,7 +663,10 @@ def _ends_of_list(items):
 
 
 def _ends_of_array(array):
-    """Return the sources and the targets of an array of shape (n_edges, 2) or (2, n_edges)."""
+    """Return the sources and the targets of an array of shape (n_edges, 2) or (2, n_edges).
+
+    Raises ValueError for other shapes, and if both readings are possible.
+    """
     if array.ndim != 2 or 2 not in array.shape:
         raise ValueError(f"edges must have shape (n_edges, 2) or (2, n_edges), got {array.shape}.")
     if array.shape == (2, 2):

@@ -790,7 +790,10 @@ def _check_parents(parents, n):
 
 
 def _parents_of_record(record, parents, n):
-    """Return the parents of a record as a tuple of distinct other records."""
+    """Return the parents of a record as a tuple of distinct other records.
+
+    Raises ValueError if they are others.
+    """
     name = f"parents[{record}]"
     numbers = tuple(check_integer(name, parent, low=0, high=n - 1) for parent in parents)
     if record in numbers or len(set(numbers)) < len(numbers):

@@ -316,7 +316,10 @@ def _classes(labels):
 
 
 def _scored_positions(sequences, is_scored):
-    """Return the positions of the scored records of each sequence, ascending."""
+    """Return the positions of the scored records of each sequence, ascending.
+
+    Raises ValueError for another number of labels than scores.
+    """
     codes = np.unique(np.asarray(sequences), return_inverse=True)[1]
     if len(codes) != len(is_scored):
         raise ValueError(

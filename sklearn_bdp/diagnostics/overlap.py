@@ -554,7 +554,7 @@ def _sum_cell_hashes(table, prefix, names=None):
     """Return for each row the sum of its cells' hashes.
 
     The hash of a column depends on ``prefix`` and on its name, or on its position if ``names`` is
-    None.
+    None. Raises ValueError for a table without columns.
     """
     labels = list(range(table.shape[1]) if names is None else names)
     if not labels:

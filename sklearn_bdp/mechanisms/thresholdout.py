@@ -638,7 +638,10 @@ class Thresholdout:
         return self._answer(training_values, holdout_values, thresholds, stop_at_above=True)
 
     def _answer(self, training_values, holdout_values, thresholds, *, stop_at_above):
-        """Return the answers to a batch, or up to its first "above" query if ``stop_at_above``."""
+        """Return the answers to a batch, or up to its first "above" query if ``stop_at_above``.
+
+        Raises TypeError or ValueError for bad input, before a query is answered.
+        """
         training = check_array(
             "training_values", training_values, low=-_MAX_MAGNITUDE, high=_MAX_MAGNITUDE
         )
@@ -767,7 +770,10 @@ class Thresholdout:
         return self._dp_level(sensitivity, n_thresholds=n_thresholds, n_above=self.n_above)
 
     def _dp_level(self, sensitivity, *, n_thresholds, n_above):
-        """Return the DP level of a transcript with these numbers, fine grid included."""
+        """Return the DP level of a transcript with these numbers, fine grid included.
+
+        It is infinite if noise is Gaussian and was used, or if a scale that was used is 0.
+        """
         sensitivity = check_real("sensitivity", sensitivity, low=0.0, high=1.0, closed="right")
         if self.noise != "laplace" and n_thresholds:
             return math.inf

@@ -854,7 +854,7 @@ def _copy_rows(X, start, stop):
 def respond(estimator, X, methods):
     """Return the predictions of the first method that the estimator has.
 
-    A single column becomes one-dimensional.
+    A single column becomes one-dimensional. Raises TypeError without such a method.
     """
     for method in methods:
         if hasattr(estimator, method):
@@ -865,7 +865,10 @@ def respond(estimator, X, methods):
 
 
 def equal(predicted, targets):
-    """Return a mask of correct predictions; a number and a text are never equal."""
+    """Return a mask of correct predictions; a number and a text are never equal.
+
+    Raises ValueError if shapes differ.
+    """
     if predicted.shape != targets.shape:
         raise ValueError("Predictions and targets must have the same shape.")
     if predicted.dtype.kind != targets.dtype.kind and "U" in (
@@ -880,6 +883,7 @@ def class_probabilities(estimator, X):
     """Return the model's classes and its probabilities of shape (n, n_classes).
 
     Rows with a negative number, or whose sum is not near 1, are NaN.
+    Raises ValueError for another shape.
     """
     classes = np.asarray(estimator.classes_)
     probabilities = np.asarray(estimator.predict_proba(X), dtype=float)

@@ -185,7 +185,10 @@ def search_n(error, task, tau, *, rtol=0.0):
 
 
 def best_design(task, route, max_dp_epsilon=math.inf, *, rough=False):
-    """Return the best design of a route; a ``rough`` search stops early."""
+    """Return the best design of a route; a ``rough`` search stops early.
+
+    Raises ValueError for another ``route``.
+    """
     if route == "transcript":
         return _transcript_design(task, max_dp_epsilon)
     if route == "bdp":

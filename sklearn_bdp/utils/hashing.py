@@ -383,7 +383,10 @@ def _frame_content(frame):
 
 
 def _cell_digest(cell):
-    """Return the digest of a cell that is not a number or text, such as a date or an object."""
+    """Return the digest of a cell that is not a number or text, such as a date or an object.
+
+    Raises TypeError for a cell that cannot be pickled.
+    """
     if isinstance(cell, set | frozenset):
         return f"set {sorted(map(_cell_digest, cell))}"
     try:
@@ -607,7 +610,10 @@ class ObjectHasher:
         return self.digest("table", cls, content, labels, attributes)
 
     def _instance(self, value):
-        """Return the digest of any object by its class and the values that pickle would store."""
+        """Return the digest of any object by its class and the values that pickle would store.
+
+        Raises OpaqueError for iterators and open files.
+        """
         cls = type(value)
         if hasattr(value, "__next__") or hasattr(value, "readable"):
             raise OpaqueError(cls.__name__)  # reading would use it up
@@ -632,7 +638,10 @@ class ObjectHasher:
         return "global" if value is np.random.mtrand._rand else self._instance(value)
 
     def _estimator(self, value):
-        """Return the digest of an estimator: its class, parameters and learned state."""
+        """Return the digest of an estimator: its class, parameters and learned state.
+
+        Raises OpaqueError if it reads files that records name.
+        """
         cls = type(value)
         if not hasattr(value, "__dict__"):
             return self._instance(value)
@@ -672,7 +681,10 @@ class ObjectHasher:
         self._code_folders.append(os.path.dirname(file))
 
     def _function(self, value):
-        """Return the digest of a function written in Python."""
+        """Return the digest of a function written in Python.
+
+        Raises OpaqueError for code of the user that cannot be followed, or is in a recipe.
+        """
         self._note_randomness(value)
         version = _installed_version(value.__module__)
         namespace = value.__globals__
@@ -726,7 +738,10 @@ class ObjectHasher:
         return self.digest("class", name, type(value), bases)
 
     def _builtin(self, value):
-        """Return the digest of a compiled function by name and version."""
+        """Return the digest of a compiled function by name and version.
+
+        Raises OpaqueError for compiled code of the user.
+        """
         self._note_randomness(value)
         instance = getattr(value, "__self__", None)
         module_name = getattr(value, "__module__", None)
@@ -738,7 +753,10 @@ class ObjectHasher:
         return self.digest("builtin", version, module_name, value.__qualname__)
 
     def _ufunc(self, value):
-        """Return the digest of a universal function of numpy or scipy by name and version."""
+        """Return the digest of a universal function of numpy or scipy by name and version.
+
+        Raises OpaqueError for others.
+        """
         if not any(
             getattr(module, value.__name__, None) is value for module in (np, scipy.special)
         ):

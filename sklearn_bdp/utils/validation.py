@@ -89,7 +89,7 @@ def failure_probability(confidence_level):
     """Return the probability that an interval is wrong at a confidence level in [0.5, 1).
 
     The difference is taken in decimals: ``1 - 0.95`` in floating point is not ``0.05``, and a
-    ledger must find its own settings again.
+    ledger must find its own settings again. Raises ValueError for other levels.
     """
     probability = check_probability("confidence_level", confidence_level)
     if not probability >= 0.5:
@@ -129,7 +129,7 @@ def as_real_array(name, value):
     """Return ``value`` as a float array; values that numpy would silently convert are rejected.
 
     As floats, complex numbers would lose their imaginary part, durations their unit, masked entries
-    their mask and text its meaning.
+    their mask and text its meaning. Raises ValueError for masked entries, TypeError for the others.
     """
     if type(value) is np.ndarray and value.dtype == float:  # the usual case
         return value.copy()
