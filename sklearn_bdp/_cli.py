@@ -522,7 +522,7 @@ def _upgrade(options):
 
 
 def _repair(options):
-    """Set the stored head of a ledger to its last entry, if it differs, and print what was done."""
+    """Set the stored head of a ledger to its last entry, if it differs, and print the outcome."""
     location = _location(options.path)
     head = repair_ledger(location)
     facts = {"ledger": str(location), "repaired": head is not None}

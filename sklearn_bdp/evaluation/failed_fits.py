@@ -64,7 +64,7 @@ def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n
 def first_error(text):
     """Return the class name and the first line of the error that a traceback ends with.
 
-    "unknown" if there is none. The text has no period at the end, and ``_MAX_LENGTH`` characters at
+    "unknown" without an error. The text has no period at the end, and ``_MAX_LENGTH`` characters at
     most.
     """
     lines = text.rpartition("Traceback (most recent call last):\n")[2].splitlines()

@@ -28,7 +28,7 @@ def check_grid_type(param_grid):
 def check_candidate(estimator, candidate):
     """Raise if an estimator does not take the parameters of a candidate.
 
-    The error for a name that is no parameter suggests those with the same last part, such as
+    The error for an unknown name suggests parameters with the same last part, such as
     ``logisticregression__C`` for ``C``.
     """
     if not candidate:  # an empty candidate sets no parameter
@@ -48,7 +48,7 @@ def check_candidate(estimator, candidate):
 
 
 def _unknown_name_text(name, estimator, names):
-    """Return the message about a name that is none of the estimator's parameters.
+    """Return the message about a name that the estimator has no parameter for.
 
     ``names``: names of all parameters, including nested ones.
     """

@@ -84,7 +84,7 @@ class FoldResult:
     #: Contribution of each record to the score in [0, 1]; in score units for a metric without a
     #: proven bound.
     scores: np.ndarray
-    chance_corrected: np.ndarray  # see ScoredSubset; not used if there is no comparison with chance
+    chance_corrected: np.ndarray  # see ScoredSubset; not used without a comparison with chance
     predictions: Predictions | None = None
 
 
@@ -740,7 +740,7 @@ def judge_gain(queries, choice, *, is_verified):
     ``queries``: :class:`CandidateQuery` of each subset; ``is_verified``: whether there is a
     holdout. A gain is confirmed if the test on the training set is significant and the holdout
     agrees. It is proven if the interval lies above that of the constant. Without a p-value (NaN) it
-    is not proven. It counts as confirmed then if there is no constant to compare with, or if the
+    is not proven. It counts as confirmed then without a constant to compare with, or if the
     user requested a number of features.
     """
     if math.isnan(choice.p_value):

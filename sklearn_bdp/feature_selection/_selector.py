@@ -380,7 +380,7 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     ):
         """Verify the chosen subset; set the selected features, their score and the report.
 
-        ``choice``: SubsetChoice; ``verifier``: None if there is no holdout; ``dependence_note``:
+        ``choice``: SubsetChoice; ``verifier``: None without a holdout; ``dependence_note``:
         assumption of the certificate, or "".
         """
         metric = setup.metric

@@ -602,7 +602,7 @@ class ReusableHoldout:
     def _make_metric(self, scoring, estimator, *, training_targets, declared_targets=None):
         """Return the metric for ``scoring``, without a proven bound if necessary and possible.
 
-        Raises ValueError or its subclass UnboundedMetricError if there is no such metric.
+        Raises ValueError or its subclass UnboundedMetricError without such a metric.
         ``declared_targets``: public targets whose range bounds errors, or None;
         ``training_targets``: of training records, which a metric without a proven bound needs, or
         None.
@@ -644,8 +644,8 @@ class ReusableHoldout:
     def _reference_arguments(self, groups):
         """Return keyword arguments, by name, of functions that make a TrainingReference.
 
-        They are facts about the holdout, and the reason why there is no interval, "" if there is
-        one. ``groups``: of the training records, or None.
+        They are facts about the holdout, and the reason why an interval is missing, "" with an
+        interval. ``groups``: of the training records, or None.
         """
         scheme = self.dependence.sampling_scheme(self.n)
         reason_for_no_interval = ""
@@ -810,7 +810,7 @@ class ReusableHoldout:
         A metric without a proven bound needs them: it is returned with its public range, and
         without ``cv_score`` the score of these predictions is expected. For other metrics the
         TrainingReference is None, and without ``cv_score`` the last score of the submitter is
-        expected, None if there is none.
+        expected, None without one.
         """
         if isinstance(metric, ApproximateMetric):
             if checked_predictions is None:

@@ -156,7 +156,7 @@ class SQLiteBackend(Backend):
                 draft.unlink()
 
     def read(self, after_number, limit=None):
-        """Return the contents of the file, None if there is no file."""
+        """Return the contents of the file, None without a file."""
         if self._connection is None and not os.path.isfile(self.path):
             return None
         with self._translated():

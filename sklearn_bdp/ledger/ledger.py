@@ -305,7 +305,7 @@ class Ledger:
     def _catch_up(self):
         """Verify every entry after those verified earlier, up to the head; set the state.
 
-        Raises LedgerError, in one of its subclasses, if there is no ledger or it is damaged.
+        Raises LedgerError, in one of its subclasses, if the ledger is missing or damaged.
         """
         ledger_state = self._state
         while True:

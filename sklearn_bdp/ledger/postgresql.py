@@ -181,7 +181,7 @@ class PostgreSQLBackend(Backend):
         return recorded_holdout is None
 
     def read(self, after_number, limit=None):
-        """Return the contents of the ledger at one moment, None if there is no ledger."""
+        """Return the contents of the ledger at one moment, None without a ledger."""
         with self._translated():
             if self._locked_connection is not None:
                 return self._select_contents(self._locked_connection, after_number, limit)
@@ -307,7 +307,7 @@ class PostgreSQLBackend(Backend):
     # -- reading ------------------------------------------------------------------------------
 
     def _read(self, session, after_number, limit=None):
-        """Return the contents of the ledger in a new transaction, None if there is no ledger."""
+        """Return the contents of the ledger in a new transaction, None without a ledger."""
         self._begin(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
             return self._select_contents(session.connection, after_number, limit)
@@ -315,7 +315,7 @@ class PostgreSQLBackend(Backend):
             self._roll_back(session)
 
     def _select_contents(self, connection, after_number, limit=None):
-        """Return the contents of the ledger inside a transaction, None if there is no ledger."""
+        """Return the contents of the ledger inside a transaction, None without a ledger."""
         # Rights may be granted while this process runs, and a ledger may be created or upgraded.
         is_outdated = (
             self._relations is None or self._relations[1:] == _VIEWS or self._reads_older_tables()
@@ -417,7 +417,7 @@ class PostgreSQLBackend(Backend):
     def _begin_writing(self, session, timeout):
         """Begin a transaction and lock the row of this holdout; wait at most ``timeout`` seconds.
 
-        Without tables of this version there is no lock, and the transaction only reads.
+        Without tables of this version nothing is locked, and the transaction only reads.
         """
         import psycopg
 
