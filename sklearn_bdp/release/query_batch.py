@@ -241,9 +241,10 @@ def sampling_units(model, n):
 
 
 def has_record_units(model: Any, n: int) -> bool:
-    """Return whether the sampling units of a holdout are its records, which are independent."""
+    """Return whether the sampling units are the records, independent and with equal weights."""
     scheme = model.sampling_scheme(n)
-    return scheme.calendar is None and scheme.has_independent_records
+    is_unweighted = scheme.calendar is None and scheme.weights is None
+    return is_unweighted and scheme.has_independent_records
 
 
 def unit_variance(record_variance, units, model, n, is_binary):
