@@ -722,8 +722,11 @@ class GradedRelease:
         return Prediction(centers, deviations, np.minimum(drifts, max_drifts))
 
     def _fine_half_widths(self, policy, positions, prediction, *, is_leader):
-        """Return the half-widths of fine cells at these positions, in score units."""
-        return fine_half_width(
+        """Return the half-widths of fine cells at these positions, in score units.
+
+        Noise alone would leave a cell that is finer than its margin, at the price of a surprise.
+        """
+        half_widths = fine_half_width(
             policy,
             self.code,
             predictions=prediction.centers,
@@ -734,6 +737,8 @@ class GradedRelease:
             rank_lengths=self.release.rank_lengths[positions],
             is_single_query=self.order.size == 1,
         )
+        margin, _ = self.margins(self.n_rounds + self.release.n_above)
+        return np.maximum(half_widths, margin * self.sensitivities[positions])
 
     def _record(self, comparison, n_answered, cell, prediction, mass):
         """Record answers: "below", but the last one "above" if it has a cell.

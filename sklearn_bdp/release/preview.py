@@ -344,6 +344,7 @@ class _PreviewedBatch:
                 rank_lengths=self.rank_lengths[0],
                 is_single_query=self.n_queries == 1,
             )
+            fine = max(fine, margin_confirmed)  # as in a batch
             coarse = policy.coarse_half_width(self.n_queries) * prediction.worst_deviation
             coarse = max(fine, coarse)
             max_margin = max(margin_confirmed, margin_corrected)
