@@ -367,8 +367,8 @@ def as_time_span(value: Any, name: str) -> Any:
 def _parse_span(text, pandas, rule):
     """Return a span of time in text, such as "7D", as a timedelta or a pandas offset.
 
-    Raises ValueError with the text ``rule`` if it is none. ``pandas``: the module, None if it was
-    not imported.
+    Raises ValueError with the text ``rule`` if it is not a span. ``pandas``: the module, None if it
+    was not imported.
     """
     match = _SPAN.fullmatch(text.strip())
     if match is not None:

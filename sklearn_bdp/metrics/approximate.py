@@ -1079,7 +1079,7 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
     TypeError
         If ``scoring`` is none of these.
     ValueError
-        If the class that it counts is none of the labels.
+        If the labels do not contain the class that it counts.
     """
     scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
     if not callable(scorer):

@@ -14,7 +14,7 @@ from sklearn_bdp.metrics.base import as_labels
 
 
 def check_counted_class(scoring: Any, y: ArrayLike | None) -> None:
-    """Raise on a scorer of one class whose class is none of the labels.
+    """Raise on a scorer of one class if the labels do not contain this class.
 
     Every score would be NaN.
 

@@ -1,4 +1,4 @@
-"""The metric that a user means by a name that is none."""
+"""The metric that a user means by an unknown name."""
 
 from __future__ import annotations
 
