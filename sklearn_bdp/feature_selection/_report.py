@@ -230,7 +230,7 @@ def screening_report(screen):
         "attribute": screen.get_feature_names_out()[order].tolist(),
         "verified association": screen.verified_associations_[selected].tolist(),
         "interval": list(zip(screen.lower_[selected], screen.upper_[selected], strict=True)),
-        "training side": screen.training_associations_[selected].tolist(),
+        "training set": screen.training_associations_[selected].tolist(),
         "p-value (training)": screen.pvalues_[selected].tolist(),
     }
     n_confirmed = selected.size if screen.confirmed_ else 0
@@ -250,8 +250,8 @@ def screening_report(screen):
             f"Not verified: the other {n_features - n_verified:,} attributes.",
         ]
     summary = (
-        f"No attribute was kept: none of {n_features:,} has an association that both sides confirm "
-        f"(smallest p-value in the training set: {screen.pvalues_.min():.2g})."
+        f"No attribute was kept: none of {n_features:,} has an association that training set and "
+        f"holdout confirm (smallest p-value in the training set: {screen.pvalues_.min():.2g})."
     )
     if not screen.confirmed_:
         kept_lines = [
@@ -259,8 +259,8 @@ def screening_report(screen):
         ]
         lines = [summary, *kept_lines, *lines]
     title = (
-        f"{type(screen).__name__}: {n_confirmed:,} of {n_features:,} attributes kept, both sides "
-        "agree"
+        f"{type(screen).__name__}: {n_confirmed:,} of {n_features:,} attributes kept, "
+        "training set and holdout agree"
     )
     return summary, SelectionReport(title, tuple(lines), rows)
 
@@ -412,7 +412,7 @@ def _stability_lines(selected_subset, frequencies, subset_size):
         f"{_count_features(selected_subset.columns)}.",
         f"Stability: of {_count_features(group_indices)} {n_stable:,} come back in "
         f"{min_frequency:.0%} of half samples that choose {subset_size:,} each. Of features that "
-        f"are chosen no oftener than at random, at most {max_expected:.2g} are "
+        f"are chosen no more often than at random, at most {max_expected:.2g} are "
         "expected to (Shah and Samworth 2013).",
     ]
 
