@@ -135,10 +135,10 @@ class SecondHoldoutWarning(SklearnBdpWarning):
 
 
 class ClippedScoreWarning(SklearnBdpWarning):
-    """Clipping changes the score of the selected model on training records.
+    """Clipping changes the score of a model on training records noticeably.
 
     Answers and intervals are valid for the clipped score. If the score without clipping matters,
-    set wider ``bounds`` of the metric.
+    set the argument that the message names, such as ``bounds`` or ``clip``.
     """
 
 

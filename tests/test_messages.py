@@ -459,7 +459,7 @@ MISTAKES = {
     ),
     "a note of objects": (
         lambda: ReusableHoldout(X, Y).add_note("split", object()),
-        "name must be a text and content JSON",
+        "content must be JSON",
     ),
     "two columns of one name": (
         lambda: HoldoutFeatureSelector(NeverFits()).fit(

@@ -71,7 +71,8 @@ def noise_margin(
     Returns
     -------
     float
-        Error of a "below" answer that noise exceeds at most with this probability, in score units.
+        Error of a "below" answer that noise exceeds at most with this probability, in units of
+        [0, 1].
 
     Examples
     --------
@@ -127,7 +128,7 @@ def answer_margin(
     -------
     float
         Error of an "above" answer, without rounding, that noise exceeds at most with this
-        probability, in score units.
+        probability, in units of [0, 1].
 
     Examples
     --------
@@ -182,7 +183,7 @@ def sampling_half_width(
 
     ``ln p_0(α) = ln 2 − 2 n_eff α²`` for a fixed query, with a union over queries.
     ``log_failure`` is the log of the probability. ``information`` is K of theory G1 in nats, 0 for
-    queries fixed in advance. The half-width is in score units and may exceed 1.
+    queries fixed in advance. The half-width is in units of [0, 1] and may exceed 1.
     """
     # √L = √K + √ln(1/failure), then p_0(α) · n_queries = e^{−L}.
     sqrt_l = math.sqrt(information) + math.sqrt(-log_failure)
@@ -252,7 +253,7 @@ def zhao_premise(
     Parameters
     ----------
     tau : float
-        Tolerance, in score units.
+        Tolerance, in units of [0, 1].
     budget : int
         Number B of answers from the holdout.
     sigma : float

@@ -372,8 +372,8 @@ class PredictiveCode:
     def observe_surprise(self, excess_square: float) -> None:
         """Record the excess of a batch leader's squared error over twice its expected value.
 
-        ``excess_square``, in squared score units, is 0 if the error does not exceed that, or if the
-        answer was "below".
+        ``excess_square``, in squared units of [0, 1], is 0 if the error does not exceed that, or if
+        the answer was "below".
         """
         decayed_sum, decayed_number = self.steps
         # Theory G14: one outlier does not move the offset of all other scores.
@@ -403,9 +403,10 @@ class PredictiveCode:
         return len(self.pairs) - 1
 
     def predict(self, cv_scores: FloatOrArray) -> tuple[Array, Array]:
-        """Return predictions of holdout scores, and the deviations of their common offset.
+        """Return predictions of holdout scores, and standard deviations of the offset in them.
 
-        Both are in score units and have the shape of ``cv_scores``.
+        The offset is what a prediction adds to a cross-validated score. Both arrays are in units of
+        [0, 1], as ``cv_scores`` are, and have their shape.
         """
         scores = np.asarray(cv_scores, dtype=float)
         if not self.pairs:

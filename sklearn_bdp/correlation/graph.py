@@ -99,7 +99,11 @@ class GraphModel(ComponentModel):
 
     @property
     def adjacency_(self) -> Any:
-        """Symmetric sparse matrix of the graph, with one row per node."""
+        """Symmetric sparse matrix of the graph, with one row per node.
+
+        An edge has the entry 1 in a ``DependencyGraph``, its diameter in nats in a network, and
+        infinity in a network of any strength.
+        """
         n = len(self._indptr) - 1
         return sparse.csr_array((self._data, self._indices, self._indptr), shape=(n, n))
 

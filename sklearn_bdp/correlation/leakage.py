@@ -249,9 +249,9 @@ def birkhoff_messages(parent, diameters, dp_epsilon):
     downward = [0.0] * n  # from the parent of each node
 
     def message_along_edge(v, leakage):
-        """Return the message across the edge between ``v`` and its parent.
+        """Return the message along the edge between ``v`` and its parent, in either direction.
 
-        ``leakage``: the leakage about the far end of the edge, from itself and all beyond it.
+        ``leakage``: the leakage about the sender, one of the two, from itself and all beyond it.
         """
         # 4 artanh(tanh(D/4) tanh(w/4)) = 2 ln(1 + (1-a)(1-b)/(a+b)), a = e^{-D/2}, b = e^{-w/2}
         b_minus_1 = expm1(-leakage / 2)

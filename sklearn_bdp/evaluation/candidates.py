@@ -672,12 +672,13 @@ def rescale_to_metric(metric, record):
 
 
 def _selection_ranks(ranking_queries, cv_scores):
-    """Return public ranks by which one of the queries is selected, from 1, the best one first.
+    """Return the ranks of queries by their selection scores, from 1, the best one first.
 
-    The array has a rank for each of ``cv_scores``. The result is None if the cross-validated scores
-    rank the queries in the same order, or if a query has no selection score. ``ranking_queries``:
-    queries of the metric that ranks. ``cv_scores``: cross-validated scores of these, and of
-    secondary queries after them.
+    Selection scores are training scores, so the ranks are public. Secondary queries have none and
+    are ranked by their cross-validated scores. The result is None if cross-validated scores order
+    the ranking queries in the same way, or if one of these has no selection score.
+    ``ranking_queries``: queries of the metric that ranks. ``cv_scores``: cross-validated scores of
+    these, and of secondary queries after them.
     """
     n_ranking = len(ranking_queries)
     selection_scores = np.array([query.selection_score for query in ranking_queries])

@@ -645,7 +645,8 @@ class CrossValidation:
     def _splits(self, splitter):
         """Return the folds of the training set, as pairs of positions, after checking them.
 
-        Weights of nodes are set from them. Raises ValueError for folds that cannot be used.
+        If the records are nodes of a graph, the weights of test nodes are set from the folds.
+        Raises ValueError for folds that cannot be used.
         """
         holdout_split = self.holdout_split
         n_expected = self.search.n_splits_

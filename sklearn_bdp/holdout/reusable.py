@@ -1144,12 +1144,18 @@ class ReusableHoldout:
         ------
         TypeError
             If the name is not a text, or the content cannot be written as JSON.
+        ValueError
+            If the content contains NaN or infinity, which JSON does not have.
         """
+        if not isinstance(name, str):
+            raise TypeError(
+                f"name must be a text, got {type(name).__name__}. Nothing was recorded."
+            )
         with self.account.write_transaction() as ledger_state:
             try:
                 ledger_state.note(name, content)
             except TypeError as error:
-                raise TypeError(f"name must be a text and content JSON: {error}.") from None
+                raise TypeError(f"content must be JSON: {error}. Nothing was recorded.") from None
 
     def notes(self, name: str) -> list[Any]:
         """Return the notes of a name.

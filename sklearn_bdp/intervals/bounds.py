@@ -294,7 +294,7 @@ def betting_lower_limit(
     log_failure: FloatOrArray,
     n: int,
     *,
-    center: float,
+    center: FloatOrArray,
     stake: FloatOrArray,
     shortfall: FloatOrArray,
 ) -> Array:

@@ -7,7 +7,7 @@ from typing import Any, Self
 from sklearn_bdp.ledger.records import (
     LARGEST_NUMBER,
     canonical,
-    is_packed,
+    is_packable,
     pack_doubles,
     unpack_doubles,
 )
@@ -86,7 +86,10 @@ class BatchRecord:
         _check_field_types(self)
 
     def to_json(self) -> str:
-        """Return the canonical JSON text of this record, without fields that have their default."""
+        """Return the canonical JSON text of this record.
+
+        Fields that have their default are left out, except those in ``_ALWAYS_STORED``.
+        """
         content = {}
         for record in (self.totals, self):
             for name in _STORED_FIELDS[type(record)]:
@@ -96,9 +99,9 @@ class BatchRecord:
         score_type_flags = {key: getattr(self.totals, name) for name, key in _KEYS_IN_CELLS.items()}
         if self.cells or any(score_type_flags.values()):
             content["cells"] = self.cells | score_type_flags
-        if self.code:
+        if self.code:  # state of the predictive code: long lists of floats are packed
             content["code"] = {
-                name: pack_doubles(value) if is_packed(value) else value
+                name: pack_doubles(value) if is_packable(value) else value
                 for name, value in self.code.items()
             }
         return canonical(content)

@@ -305,7 +305,8 @@ class Ledger:
     def _catch_up(self):
         """Verify every entry after those verified earlier, up to the head; set the state.
 
-        Raises LedgerError, in one of its subclasses, if the ledger is missing or damaged.
+        Raises LedgerError, in one of its subclasses, if the ledger is missing, damaged, of another
+        format or of another holdout.
         """
         ledger_state = self._state
         while True:

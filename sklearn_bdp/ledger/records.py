@@ -40,7 +40,7 @@ def unpack_doubles(text):
     return np.frombuffer(base64.b64decode(text, validate=True), "<f8")
 
 
-def is_packed(value):
+def is_packable(value):
     """Return whether a field of the predictive code is a list of floats to be packed."""
     return (
         isinstance(value, list)

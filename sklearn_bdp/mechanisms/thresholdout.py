@@ -471,7 +471,7 @@ class Thresholdout:
         Parameters
         ----------
         tau : float in (0, 1]
-            Largest error of the answers, in score units.
+            Largest error of the answers, in units of [0, 1].
         beta : float in (0, 1)
             Failure probability.
         n_queries : int
@@ -545,7 +545,7 @@ class Thresholdout:
         Parameters
         ----------
         threshold : float, default=0.04
-            The threshold, in score units.
+            The threshold, in units of [0, 1].
         sigma : float, default=0.01
             Standard deviation of answer noise; those of threshold and query noise are two and four
             times that (Fig. 1).
@@ -684,7 +684,7 @@ class Thresholdout:
         """Return whether each query is above, and the number of compared queries.
 
         All arguments but ``stop_at_above`` are arrays with one value per query: training values,
-        holdout values and thresholds, in score units. The numbers of
+        holdout values and thresholds, in units of [0, 1]. The numbers of
         compared and of "above" queries are added to the counts of the mechanism.
         """
         above = np.zeros(training.size, dtype=bool)
@@ -770,9 +770,11 @@ class Thresholdout:
         return self._dp_level(sensitivity, n_thresholds=n_thresholds, n_above=self.n_above)
 
     def _dp_level(self, sensitivity, *, n_thresholds, n_above):
-        """Return the DP level of a transcript with these numbers, fine grid included.
+        """Return the DP level of a transcript, fine grid included.
 
-        It is infinite if noise is Gaussian and was used, or if a scale that was used is 0.
+        ``n_thresholds``: noisy thresholds that queries were compared with. ``n_above``: answers
+        "above". The level is infinite if noise is Gaussian and was used, or if a scale that was
+        used is 0.
         """
         sensitivity = check_real("sensitivity", sensitivity, low=0.0, high=1.0, closed="right")
         if self.noise != "laplace" and n_thresholds:

@@ -238,7 +238,8 @@ def _class_comparisons(predictions, is_class):
 def _averaged_influence(comparisons, *, is_weighted):
     """Return the influence on a mean of AUCs, with equal weights or weighted by class proportions.
 
-    ``comparisons`` are tuples of an AUC, its influence and the mask of its records.
+    ``comparisons`` are tuples of an AUC, its influence, and the mask of the class (one against the
+    rest) or of both classes (one against one) whose proportion is its weight.
     """
     if not is_weighted:
         return np.mean([influence for _, influence, _ in comparisons], axis=0)
@@ -247,7 +248,7 @@ def _averaged_influence(comparisons, *, is_weighted):
     for auc, influence, is_member in comparisons:
         weight = np.mean(is_member)
         total_weight += weight
-        # A record's weight also changes the proportion of its class.
+        # More mass on a record also changes the proportion that weighs the AUC.
         total_influence = total_influence + weight * influence + (is_member - weight) * auc
     return total_influence / total_weight
 

@@ -828,8 +828,8 @@ def _may_be_best(scores, standard_errors, cross_validation):
     """Return a mask of the candidates that may have the highest expected score.
 
     ``scores`` and ``standard_errors`` are those of the candidates, in score units. There are few
-    folds, so the standard errors are bounded from below by a value that follows from the number of
-    records.
+    folds, so each standard error is at least that of a proportion with this score among all
+    training records.
     """
     unit_scores = cross_validation.metric.to_unit(scores)
     score_range = cross_validation.metric.upper - cross_validation.metric.lower

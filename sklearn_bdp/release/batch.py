@@ -58,7 +58,7 @@ def answer_batch(batch, context, *, n_statements=None):
         release = _read_all(batch, context, rank_length)
     else:
         policy = cell_width_policy(context.last, settings, context.model, length)
-        release = _run_adaptive(batch, context, policy)
+        release = _compare_queries(batch, context, policy)
     if not release.answered.any():
         return None, []
     moments = release_second_moments(variance_plan, batch, release, context)
@@ -299,12 +299,13 @@ def _round_proportions(batch, release, n):
     release.upper = np.where(has_whole_number, whole_upper, release.upper)
 
 
-def _run_adaptive(batch, context, policy):
+def _compare_queries(batch, context, policy):
     """Answer the batch by the mechanism; return the :class:`BatchRelease`.
 
     An adaptive calibration compares the leader finely and the others coarsely, by the widths of
-    ``policy``; or, if the batch fixes half-widths, each query by itself. Any other calibration
-    compares every query once.
+    ``policy``, and refines new leaders. If the batch fixes half-widths, it compares every query
+    once at its own half-width and learns nothing from the answers. Any other calibration compares
+    every query once, at its threshold.
     """
     settings = context.settings
     graded_release = GradedRelease(

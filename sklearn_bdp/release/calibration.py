@@ -51,7 +51,7 @@ class Calibration:
     sampling_failure: float  # parts of the failure probability: of the sample, of the noise,
     noise_failure: float
     cut_failure: float  # and of a holdout that was cut out of a sequence
-    threshold_scale: float  # scales of Laplace noise in score units
+    threshold_scale: float  # scales of Laplace noise in units of [0, 1]
     query_scale: float
     answer_scale: float
     refresh: bool  # whether the threshold noise is redrawn after each corrected answer

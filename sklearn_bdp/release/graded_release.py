@@ -110,13 +110,13 @@ class CellWidthPolicy(Protocol):
         Parameters
         ----------
         fine : ndarray of shape (k,)
-            Half-width of a fine cell of each query, in score units.
+            Half-width of a fine cell of each query, in units of [0, 1].
         thresholds : ndarray of shape (k,)
-            Smallest distance of "above" of each query, in score units.
+            Smallest distance of "above" of each query, in units of [0, 1].
         is_leader : bool
-            Whether the query is the leader of the batch.
+            Whether there is one query, the leader of the batch (k = 1). Otherwise all are others.
         is_first : bool
-            Whether no batch was answered before.
+            Whether the code has learned from no earlier batch.
         """
 
 
@@ -270,7 +270,7 @@ def fine_half_width(
     rank_lengths=0.0,
     is_single_query=False,
 ):
-    """Return half-widths of fine cells, in score units, for the precision of the predictions.
+    """Return half-widths of fine cells, in units of [0, 1], for the precision of the predictions.
 
     Parameters
     ----------
@@ -281,12 +281,12 @@ def fine_half_width(
     predictions : float or ndarray of shape (k,)
         Predicted scores, in [0, 1].
     deviation : callable
-        Returns the deviations of scores at predictions, in score units.
+        Returns the deviations of scores at predictions, in units of [0, 1].
     training_factor : float or ndarray of shape (k,)
         ``1 + n / training size``: variance of the difference between score and cross-validated
         score, in variances of the score.
     drift : float or ndarray of shape (k,)
-        Deviation of the common offset, in score units.
+        Deviation of the common offset, in units of [0, 1].
     relative_deviation : float or ndarray of shape (k,), default=1.0
         Deviation of scores by the training set, in those of ``deviation``.
     rank_lengths : float or ndarray of shape (k,), default=0.0
@@ -458,7 +458,7 @@ class GradedRelease:
     #: Takes a :class:`Comparison`; returns how many of its queries were answered (0 if the budget
     #: is spent), and the number of the cell of the last one if it was "above", else None.
     compare: Callable[[Comparison], tuple[int, int | None]]
-    #: Noise margins of "below" and "above" in score units, after a number of rounds.
+    #: Noise margins of "below" and "above" in units of [0, 1], after a number of rounds.
     margins: Callable[[int], tuple[float, float]]
     n_rounds: int = 0  # answers read from the holdout before the batch
     cv_scores: Array  # in [0, 1]
@@ -644,7 +644,7 @@ class GradedRelease:
         return True
 
     def _expected_square(self, prediction):
-        """Return the expected squared error of the first prediction, in squared score units."""
+        """Return the expected squared error of the first prediction, in squared units of [0, 1]."""
         score_scale, drift_scale = self.code.scales()
         deviation = score_scale * float(prediction.deviations[0])
         drift = drift_scale * float(prediction.drifts[0])
@@ -722,7 +722,7 @@ class GradedRelease:
         return Prediction(centers, deviations, np.minimum(drifts, max_drifts))
 
     def _fine_half_widths(self, policy, positions, prediction, *, is_leader):
-        """Return the half-widths of fine cells at these positions, in score units.
+        """Return the half-widths of fine cells at these positions, in units of [0, 1].
 
         Noise alone would leave a cell that is finer than its margin, at the price of a surprise.
         """
@@ -756,7 +756,7 @@ class GradedRelease:
     def _record_below(self, comparison, n_below, prediction, mass, margin):
         """Record the replies "below" of the first ``n_below`` queries of a comparison.
 
-        ``margin``: of the noise, in score units, for a sensitivity of 1.
+        ``margin``: of the noise, in units of [0, 1], for a sensitivity of 1.
         """
         release = self.release
         positions = comparison.positions[:n_below]
@@ -776,7 +776,7 @@ class GradedRelease:
     def _record_above(self, comparison, index, cell, prediction, mass, margin):
         """Record the reply "above" of the query at ``index``, released in the cell ``cell``.
 
-        ``margin``: of the noise, in score units, for a sensitivity of 1.
+        ``margin``: of the noise, in units of [0, 1], for a sensitivity of 1.
         """
         release = self.release
         selection = slice(index, index + 1)

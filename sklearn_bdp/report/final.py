@@ -216,7 +216,7 @@ def _proven_answers(plan, rows, context, length):
         metric_name, low, high = scales[statement.quantity.name]
         columns["metric"].append(metric_name)
         columns["model"].append(row["model"])
-        columns["cv_score"].append(float(statement.expected))
+        columns["cv_score"].append(float(statement.expected))  # in [0, 1]
         scores = np.array([row["value"], *row["proven"]])
         unit_scores = np.clip((scores - low) / (high - low), 0.0, 1.0).tolist()
         for name, unit_score in zip(score_names, unit_scores, strict=True):

@@ -29,7 +29,7 @@ class ProvenRows:
         self.plan = plan
         self.records = records
         self.units = units
-        self.model = model  # the declared dependence of the records
+        self.dependence_model = model  # the declared dependence of the records
         #: Evaluations of metrics by class, by the name of a model and the metric.
         self._evaluations: dict[tuple[str, str], Any] = {}
 
@@ -101,7 +101,7 @@ class ProvenRows:
             )
         if statement.proven == TAIL:
             is_binary = metric.is_binary and len(statement.models) == 1
-            tail = ModelTail(self.model, len(numerators), binary=is_binary)
+            tail = ModelTail(self.dependence_model, len(numerators), binary=is_binary)
             mean = np.array([min(1.0, float(np.mean(self.units.record_weights * numerators)))])
             lower, upper = tail.limits(mean, mean, np.array([log_alpha - math.log(2.0)]))
             return float(lower[0]), float(upper[0])
@@ -130,7 +130,7 @@ class ProvenRows:
                 bets=not self.plan.dependence.startswith("stratified"),
             )
         n = len(self.records.y)
-        return class_mean_limits(evaluation, positions, log_alpha, model=self.model, n=n)
+        return class_mean_limits(evaluation, positions, log_alpha, model=self.dependence_model, n=n)
 
     def _evaluation(self, statement):
         """Return the evaluation of the first model of a statement, computed once."""
