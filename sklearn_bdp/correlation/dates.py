@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_bdp._typing import Array
-from sklearn_bdp.utils.validation import check_integer
+from sklearn_bdp.utils.validation import check_integer, is_missing
 
 # A day, with or without a time, or a month. '20150101' and '2015' could as well be numbers.
 _TIME_OF_DAY = r"[ T]\d\d:\d\d(:\d\d(\.\d+)?)?"
@@ -103,7 +103,12 @@ def _date_values(times, name):
     if hasattr(container, "asi8"):  # dates or periods of pandas
         dates = container.to_timestamp() if hasattr(container, "to_timestamp") else container
         return np.asarray(dates.asi8).view(f"M8[{dates.unit}]").astype("M8[ns]")
-    values = np.asarray(container if isinstance(container, np.ndarray) else list(container))
+    values = container
+    if not isinstance(container, np.ndarray):
+        entries = list(container)
+        # As an array of text, NaN among text would become "nan".
+        has_text = any(isinstance(entry, str) for entry in entries)
+        values = np.asarray(entries, dtype=object if has_text else None)
     return _read_objects(values, name) if values.dtype.kind in "OUS" else values
 
 
@@ -114,12 +119,17 @@ def _read_objects(values, name):
     """
     entries = values.ravel().tolist()
     entries = [entry.decode() if isinstance(entry, bytes) else entry for entry in entries]
-    present = [entry for entry in entries if entry is not None and entry == entry]
+    # NaT differs from itself.
+    are_missing = [is_missing(entry) or entry != entry for entry in entries]
+    present = [entry for entry, absent in zip(entries, are_missing, strict=True) if not absent]
     if present and all(isinstance(entry, datetime.date | np.datetime64) for entry in present):
         dates = [_in_utc(entry) for entry in entries]
         return np.array(dates, dtype="M8[ns]").reshape(values.shape)
-    if _all_iso(entries):
-        return _iso_dates(entries, name).reshape(values.shape)
+    if _all_iso(present):
+        texts = [
+            "NaT" if absent else entry for entry, absent in zip(entries, are_missing, strict=True)
+        ]
+        return _iso_dates(texts, name).reshape(values.shape)
     example = next((entry for entry in present if not _all_iso([entry])), entries[0])
     raise ValueError(
         f"{name} must be dates, numbers or ISO text such as '2026-01-31', got {example!r}. Pass "

@@ -23,7 +23,8 @@ def leakage_bound_of(model: Any) -> Any:
 def sequential_information(model: Any, dp_epsilon: float, n: int) -> float:
     """Return the information that answers of a DP level reveal, at most: ``K`` of theory G1.
 
-    It is the least sum over blocks of squared leakage / 8.
+    It is the sum over blocks of squared leakage / 8, for the best partition into blocks that the
+    model tries; for a list of models, the largest of theirs.
 
     Parameters
     ----------

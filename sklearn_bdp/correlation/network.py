@@ -85,10 +85,10 @@ class NetworkModel(GraphModel):
         if given_rest:
             self._target = GIVEN_NODES
             self.caveats = caveats + GIVEN_CAVEATS
-        # Components too large to hold out are split by nodes if no edge is infinite.
+        # Components above a quarter of the records may be split by nodes if no edge is infinite.
         self._is_finite = self._to_estimate or bool(np.isfinite(self._data).all())
-        is_too_large = given_rest or sizes.max() > self.n_records / 4
-        self._bounds_hold_given_rest = bool(is_too_large and self._is_finite)
+        may_be_split = given_rest or sizes.max() > self.n_records / 4
+        self._bounds_hold_given_rest = bool(may_be_split and self._is_finite)
         content = [item for factor in self._factors for item in factor]  # scopes and tables
         if given_rest:
             content.append("given the rest")

@@ -960,10 +960,10 @@ class Verifier:
         self._ranged_metrics = {None: metric, **secondary}
 
     def _fit_with_score(self, candidates, cv_scores):
-        """Fit the candidates with a cross-validated score; return the columns of all candidates.
+        """Fit the candidates with a cross-validated score; return the key of every candidate.
 
-        Their columns are used as rows, because candidates of selectors have no row. ``cv_scores``:
-        in [0, 1]; NaN: the candidate is not fitted.
+        The key is the tuple of its columns of ``X``: candidates of selectors have no row in
+        ``cv_results_``. ``cv_scores``: in [0, 1]; NaN: the candidate is not fitted.
         """
         rows = [candidate.columns for candidate in candidates]
         indices_with_score = np.flatnonzero(np.isfinite(cv_scores))

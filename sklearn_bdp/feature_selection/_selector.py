@@ -475,7 +475,8 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
 
         The models take all columns. Models of a data frame select theirs by name. The model of the
         fixed features is among them only if ``compare`` is "fixed". Raises ValueError if there is
-        none. The variance is that of the scores of training records in [0, 1], or None.
+        none. The cross-validated scores are in score units. The variance is that of the selected
+        model's scores of training records in [0, 1], or None if the metric is not a mean.
         """
         X = self._holdout_to_close().X
         compares_fixed = isinstance(compare, str) and compare == "fixed"

@@ -255,8 +255,8 @@ def plan_variance_limits(
         Kurtosis of a unit's score on the training set; NaN if unknown. A mean of squares deviates
         from a variance ``v`` by about ``v * sqrt((kurtosis - 1) / n)``.
     margin : float, default=0.0
-        Noise of a comparison with a limit. Limits are larger by it, so that noise alone does not
-        reject them.
+        Noise of a comparison, in units of the mean square. The upper limits of it that are tried
+        are larger by it, so that noise alone does not reject them.
 
     Returns
     -------
@@ -539,8 +539,8 @@ def plan_bets(
     kurtosis : float or array-like of shape (m,), default=nan
         Kurtosis of a record's score on the training set; NaN if unknown.
     margin : float, default=0.0
-        Noise of a comparison with a limit. Limits are larger by it, so that noise alone does not
-        reject them.
+        Noise of a comparison, in units of :meth:`Bets.ratio`. The upper limits of this ratio that
+        are tried are larger by it, so that noise alone does not reject them.
 
     Returns
     -------

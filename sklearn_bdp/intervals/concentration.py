@@ -196,8 +196,9 @@ _NEXT_OF_TWO, _NEXT_OF_MANY = 2.0, 2.5
 #: Coded probability that a proportion is outside the central cell: if it is predicted from training
 #: labels, and if it is not.
 _SURPRISE, _SURPRISE_WITHOUT_LABELS = 0.1, 0.75
-#: Largest width of a cell in log odds. Cells grow up to it with the distance from the prediction,
-#: because a training set that was balanced by design predicts proportions badly.
+#: Width in log odds at which cells stop growing; the first ones may be wider. Cells grow with the
+#: distance from the prediction, because a training set that was balanced by design predicts
+#: proportions badly.
 _MAX_LOG_ODDS = 0.2
 #: The smallest proportion among 64 slices is this many within-group deviations below the overall
 #: one, and has this variance, in units of the within-group variance.
@@ -226,10 +227,10 @@ class ProportionGrid:
 
     Edges are angles ``arcsin(sqrt(proportion))``, whose variance is the same for every proportion.
     The mechanism compares the central cell around the prediction with the holdout. The cells next
-    to it are as wide as proportions vary on the holdout, and each is twice as wide as the one
-    before, up to 0.2 units of log odds. Cells are numbered by integers, the central one 0. The
-    cell ``None`` means that the mechanism confirmed the prediction, so that the proportion counts
-    as in the central cell.
+    to it are a few standard deviations of a holdout proportion wide. Further cells double in width
+    until they span 0.2 units of log odds, and none is narrower than the first. Cells are numbered
+    by integers, the central one 0. The cell ``None`` means that the mechanism confirmed the
+    prediction, so that the proportion counts as in the central cell.
     """
 
     center_index: int  # position of the central cell's lower edge in ``edges``

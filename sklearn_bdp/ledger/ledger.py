@@ -483,8 +483,9 @@ class Ledger:
     def _differences(self, expected_header, header):
         """Return a list of texts on how the expected header differs from that of the ledger.
 
-        Data are named only. Parameters are described with both values. The list is empty if the
-        headers agree. If data differ, other differences are left out.
+        Parameters are described with both values. Records are described without their values: by
+        their number, or by what differs (column names, correlation, y or X). The list is empty if
+        the headers agree. If the records differ, it has that text only.
         """
         if not self._has_same_data(expected_header, header):
             return [f"other data ({self._data_difference(expected_header, header)})"]

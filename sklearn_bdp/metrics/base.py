@@ -457,7 +457,9 @@ class BoundedMetric(Metric, abc.ABC):
         Parameters
         ----------
         estimator, X, y : object
-            As for `evaluate`. A record's number may depend on that record and the model only.
+            As for `evaluate`, with ``y`` as :meth:`check_input` returns it: labels or numbers, and
+            for a metric by class the position of each record's class, -1 for an unknown one. A
+            record's number may depend on that record and the model only.
 
         Returns
         -------

@@ -196,7 +196,8 @@ class HammingScore(Accuracy):
 class TopKAccuracy(MeanMetric):
     """Share of the records whose target is among the ``k`` classes with the highest scores.
 
-    Of classes with equal scores, the later ones are taken first, as in scikit-learn.
+    Of equal scores, those of later classes rank first; of two classes, the first one does. Both are
+    as in scikit-learn.
     """
 
     methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class BatchContext:
-    """Context in which a batch is answered. It advances ``code`` and ``mechanism``."""
+    """Context in which a batch is answered, which changes ``code`` and ``mechanism`` in place."""
 
     last: LedgerTotals  # spending before the batch
     code: PredictiveCode

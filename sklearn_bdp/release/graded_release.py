@@ -756,7 +756,9 @@ class GradedRelease:
     def _record_below(self, comparison, n_below, prediction, mass, margin):
         """Record the replies "below" of the first ``n_below`` queries of a comparison.
 
-        ``margin``: of the noise, in units of [0, 1], for a sensitivity of 1.
+        ``prediction``: distributions of the values. ``mass(low, high, *prediction)`` returns
+        probabilities of intervals, of shape (n_components, n_below). ``margin``: of the noise, in
+        units of [0, 1], for a sensitivity of 1.
         """
         release = self.release
         positions = comparison.positions[:n_below]

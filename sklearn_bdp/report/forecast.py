@@ -159,7 +159,7 @@ def _check_baseline(compare):
 def _median_row(forecasts):
     """Return the forecast of one row from its forecasts on several folds.
 
-    A number that most folds lack is None.
+    A number that at least half of the folds lack is None.
     """
     first = forecasts[0]
     medians = {}

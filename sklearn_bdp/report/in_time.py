@@ -403,8 +403,9 @@ def clip_notes(
 ) -> list[str]:
     """Return sentences on the clip of a row of errors, in time.
 
-    They state the fraction of training errors and the number of holdout errors beyond the clip. If
-    it is known, they also state the width of the interval with a declared range of the targets.
+    They state the number of holdout errors beyond the clip, if any. If the clip comes from training
+    errors, they state the fraction of those beyond it and, if the training targets are known, the
+    half-width that the interval would have with their range declared.
     ``statement``, ``records``, ``units`` and ``log_failure`` are those of :func:`past_row`;
     ``plan``: of the report.
     """

@@ -958,7 +958,8 @@ def _max_group_records(holdout, training, dependence):
 
     ``dependence``: a name that `dependence_of` returns. Those of groups contain "groups".
 
-    It is fixed before the split: the size of the largest training group, 1 for single records.
+    It is fixed before the split: the size of the largest group of all records that were split, or
+    of the training records if the holdout was passed separately; 1 for single records.
     Raise ValueError if that size is not known, and for dates or blocks of several records.
     """
     if "groups" not in dependence:

@@ -844,7 +844,7 @@ def _members(owner, excluded_names=()):
 
 
 def _names_in(code):
-    """Return the names that code and the code inside it look up, sorted."""
+    """Return names of globals, attributes and imports in code and the code inside it, sorted."""
     names_of_inner_code = [
         _names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)
     ]

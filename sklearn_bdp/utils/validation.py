@@ -231,7 +231,7 @@ def count_missing(values):
     """Return the number of missing or infinite values in an array."""
     if values.dtype.kind == "f":
         return int(np.count_nonzero(~np.isfinite(values)))
-    return sum(map(_is_missing, values.ravel())) if values.dtype.kind == "O" else 0
+    return sum(map(is_missing, values.ravel())) if values.dtype.kind == "O" else 0
 
 
 def _mixes_text(values):
@@ -249,7 +249,7 @@ def check_label_values(y):
         check_targets("y", y)
 
 
-def _is_missing(value):
+def is_missing(value):
     """Return whether a cell marks a missing value."""
     if isinstance(value, float | np.floating):
         return bool(np.isnan(value))

@@ -93,6 +93,14 @@ def test_a_missing_date_is_named():
         fit_search(one_shop, y[:600])
 
 
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_a_missing_date_among_text_is_named(missing):
+    X, y, _ = shops()
+    texts = [str(day.date()) for day in DAYS]
+    with refused(ValueError, "NaT"):
+        fit_search(X[:600], y[:600], times=[missing, *texts[1:]])
+
+
 @pytest.mark.parametrize(
     "span", [pd.Timedelta("7D"), np.timedelta64(7, "D"), datetime.timedelta(7)]
 )
