@@ -75,8 +75,30 @@ _HORIZON = re.compile(r"when the forecast was made, (\d+) (\w+) before the outco
 #: Targets of the intervals of nodes of a network, and of other dependent records.
 _NODES = "these nodes"
 _DEPENDENT_TARGETS = ("later records", "these records", "new records at the places")
-_TARGETS_IN_PROSE = {
-    "new records like these": "new records from the population of the holdout records"
+#: Unlimited samples from the population of the holdout, by target.
+_POPULATIONS = {
+    "new records like these": (
+        "an unlimited number of new records from the population of the holdout records"
+    ),
+    "records of new groups": (
+        "records of an unlimited number of new groups from the population of the holdout groups"
+    ),
+}
+_GIVEN = ", each given "  # between dates and the information that is given, in targets
+#: Start of the assumption of nodes of which no two are neighbors.
+_NO_NEIGHBORS = "Every held-out node has all its labeled neighbors in the training set"
+#: Notes on approximate intervals that a few sampling units decide.
+_FEW_UNITS_NOTES = ("A few units dominate", "A few dates dominate")
+_UNDEFINED_NOTE = "The score is undefined for these records."
+#: Metrics whose differences over dates the distance of both forecasts bounds.
+_ABSOLUTE_ERROR = "neg_mean_absolute_error"
+_ADJECTIVES = {
+    "hours": "hourly",
+    "days": "daily",
+    "weeks": "weekly",
+    "months": "monthly",
+    "quarters": "quarterly",
+    "years": "yearly",
 }
 _PAIR = re.compile(" minus | against ")  # between the models of a difference or a skill score
 _MAX_ESTIMATES = 3  # estimates that are named in one sentence
@@ -103,6 +125,7 @@ def methods_section(report: Any, letter_of_model: Mapping[str, str]) -> str:
         *_estimate_sentences(report, letter_of_model),
         *_letter_sentences(report, letter_of_model),
         *_target_sentences(report),
+        *_difference_sentences(report, letter_of_model),
     ]
     proven_rows = [row for row in report.rows if row.proven is not None]
     approximate_rows = [row for row in report.rows if row.approximate is not None]
@@ -113,7 +136,7 @@ def methods_section(report: Any, letter_of_model: Mapping[str, str]) -> str:
         sentences += _proven_sentences(report, proven_rows, has_approximate=has_approximate)
         sentences.append(_assumption_sentence(report, proven_rows))
     if approximate_rows:
-        sentences += _approximate_sentences(report, approximate_rows)
+        sentences += _approximate_sentences(report, approximate_rows, letter_of_model)
     if proven_rows and approximate_rows:
         sentences += _family_sentences(report)
     sentences += _clip_sentences(report)
@@ -121,8 +144,8 @@ def methods_section(report: Any, letter_of_model: Mapping[str, str]) -> str:
     if any(row.metric.startswith(_THRESHOLD_METRICS) for row in report.rows):
         model = "each model" if len(_models(report)) > 1 else "the model"
         sentences.append(
-            f"Class labels are those of {model}'s predict method: for most probabilistic "
-            "classifiers of two classes, the threshold is a probability of 0.5."
+            f"Records were classified by {model}'s default rule, for most classifiers of two "
+            "classes a predicted probability above 0.5."
         )
     sentences.append("Intervals were computed with the Python package sklearn_bdp.")
     return " ".join(sentences)
@@ -149,19 +172,25 @@ def _sample_sentences(report):
         if report.positives is not None:
             details = f"{n_positive:,} positive records, {details}"
     samples += f" ({details})" * bool(details)
-    weighting_of_groups = {
-        "unit": " per group",
-        "record": " per record (all records weigh the same)",
-    }
-    weighting = weighting_of_groups[report.per] * (unit_name == "groups")
+    if any(text.startswith(_NO_NEIGHBORS) for text in report.assumptions):
+        samples += ", no two of which are neighbors"
+    weighting = " per record (all records weigh the same)"
+    weighting *= unit_name == "groups" and report.per == "record"
     yield f"Performance{weighting} was estimated on a holdout of {samples}."
     if unit_name == "groups" and report.per == "unit":
         metric_names = {row.metric.partition(" (")[0] for row in report.rows}
-        class_metrics = [_prose_name(name) for name in ("recall", _AUC) if name in metric_names]
-        inclusion = f", also the {' and the '.join(class_metrics)}," * bool(class_metrics)
+        class_records = {
+            "recall": "a positive one",
+            _AUC: "a random positive and a random negative one",
+        }
+        class_texts = [
+            f", the {_prose_name(name)} to {records}"
+            for name, records in class_records.items()
+            if name in metric_names
+        ]
         yield (
-            f"Each group had the same total weight. Every score{inclusion} refers to a random "
-            "record of a random group."
+            "Each group had the same total weight. Scores refer to a random record of a random "
+            f"group{''.join(class_texts)}{' drawn in this way' * bool(class_texts)}."
         )
     row_of_subgroup = {row.subgroup: row for row in report.rows if row.subgroup}
     subgroup_texts = [
@@ -200,11 +229,14 @@ def _use_sentences(report):
         if report.n_answered == 1:
             scores = "1 performance estimate on the same holdout had been"
         models = "models" if len(_models(report)) > 1 else "model"
+        union_bound = " (a union bound over the possible released values)"
+        if any(_NOISE in row.method for row in report.rows):
+            union_bound = ""
         yield (
             f"Before this evaluation, {scores} disclosed in {rounds} of model selection and may "
             f"have influenced the choice of the final {models}. The levels of all intervals were "
-            "raised to allow for this. The point estimates are the observed values and were not "
-            "corrected for selection. The models and metrics of the final evaluation "
+            f"raised to allow for this{union_bound}. The point estimates are the observed values "
+            "and were not corrected for selection. The models and metrics of the final evaluation "
             f"({estimates}) were fixed before it."
         )
     else:
@@ -214,7 +246,17 @@ def _use_sentences(report):
         )
     if report.refit:
         yield f"Models were refitted {report.refit} on all records known by then."
-    if any(" minus " in row.model for row in report.rows):
+
+
+def _difference_sentences(report, letter_of_model):
+    """Yield sentences on the signs of differences and of losses, and on skill scores.
+
+    ``letter_of_model``: letters that replace names of models in the table.
+    """
+    pairs = _pairs(report, " minus ", letter_of_model)
+    if len(pairs) == 1:
+        yield f"The difference between models is {' minus '.join(pairs[0])} on the same records."
+    elif pairs:
         yield (
             "Differences between models are those of the first minus the second model on the same "
             "records."
@@ -227,24 +269,35 @@ def _use_sentences(report):
         yield f"{noun} between subgroups {verb} {_listed(gap_names)}."
     elif gap_names:
         yield "Differences between subgroups are those of the first minus the second subgroup."
-    if any(" against " in row.model for row in report.rows):
+    pairs = _pairs(report, " against ", letter_of_model)
+    if len(pairs) == 1:
+        first, second = pairs[0]
+        yield f"The skill score is 1 minus the mean loss of {first} divided by that of {second}."
+    elif pairs:
         yield (
             "The skill score of a model against another is 1 minus its mean loss divided by that "
             "of the other."
         )
-    if any(row.metric.startswith(_NEGATIVE) for row in report.rows):
+    losses = [row for row in report.rows if row.metric.startswith(_NEGATIVE)]
+    if any(" minus " in row.model + row.subgroup for row in losses):
         yield (
-            "In the table of the report, losses have a negative sign, so that larger values are "
-            "better."
+            "In the table, losses and their differences are multiplied by -1: larger values are "
+            "better, and a positive difference favors the first one."
         )
-        if any(
-            row.metric.startswith(_NEGATIVE) and " minus " in row.model + row.subgroup
-            for row in report.rows
-        ):
-            yield (
-                "Differences of losses are multiplied by -1, too: a positive difference favors the "
-                "first one."
-            )
+    elif losses:
+        yield "In the table, losses have a negative sign, so that larger values are better."
+
+
+def _pairs(report, word, letter_of_model):
+    """Return the names or letters of both models of each comparison, without repetition.
+
+    ``word``: between the names in a row. ``letter_of_model``: see :func:`_short_name`.
+    """
+    pairs = dict.fromkeys(row.model for row in report.rows if word in row.model)
+    return [
+        tuple(_short_model(report, model, letter_of_model) for model in pair.split(word, 1))
+        for pair in pairs
+    ]
 
 
 def _models(report):
@@ -315,26 +368,51 @@ def _described_model(report, model):
 def _target_sentences(report):
     """Yield sentences on the targets of the intervals."""
     targets = list(dict.fromkeys(row.target for row in report.rows))
-    targets = [_TARGETS_IN_PROSE.get(target, target) for target in targets]
     article = "each" if len(_models(report)) > 1 else "the"
     model = "the refitted models" if report.refit else f"{article} fitted model"
-    if len(targets) == 1:
+    if targets[0] in _POPULATIONS and len(targets) == 1:
         yield (
-            f"The estimand is the value of the metric that is expected for {model} on {targets[0]}."
+            f"The estimand is the population value of the metric for {model}, its value on "
+            f"{_POPULATIONS[targets[0]]}."
         )
+    elif targets[0].startswith(_NODES) and len(targets) == 1:
+        target = targets[0].replace(_NODES, f"these {report.n:,} nodes")
+        yield (
+            f"The estimand is the expected value of the metric for {model} on {target} and the "
+            "features of all nodes. It does not refer to other nodes or graphs."
+        )
+    elif len(targets) == 1:
+        yield f"The estimand is the expected value of the metric for {model} on {targets[0]}."
         if _is_in_time(report):
             yield "It does not refer to other periods, in which performance may differ."
-        return
+    else:
+        yield from _sentences_on_several_targets(report, targets, model)
+
+
+def _sentences_on_several_targets(report, targets, model):
+    """Yield sentences on targets that differ in the information that is given.
+
+    ``targets``: without repetition. ``model``: the models in words.
+    """
+    dates, separator, _ = targets[0].partition(_GIVEN)
     count = "two" if len(targets) == 2 else f"{len(targets)}"
+    conditions = [
+        f"({number}) {target.removeprefix(dates + separator)}"
+        for number, target in enumerate(targets, 1)
+    ]
     yield (
-        f"There are {count} estimands for each metric, the values that are expected for {model}."
+        f"There are {count} estimands for each metric: its expected value for {model} on "
+        f"{dates}{separator}{' or '.join(conditions)}."
     )
-    for number, target in enumerate(targets, 1):
-        yield f"Estimand ({number}) is the expected value on {target}."
-    if _is_in_time(report):
-        neither = "Neither refers" if len(targets) == 2 else "None refers"
-        yield f"{neither} to other periods, in which performance may differ."
-    yield "The estimate above refers to (1)."
+    neither = "Neither refers" if len(targets) == 2 else "None refers"
+    yield f"{neither} to other periods, in which performance may differ."
+    first = report.rows[0]
+    if not math.isfinite(first.lower):
+        return
+    intervals = "The interval above is"
+    if first.proven is not None and first.approximate is not None:
+        intervals = "Both intervals above are"
+    yield f"{intervals} for estimand (1). The point estimate is the same for (2)."
 
 
 def _is_in_time(report):
@@ -413,10 +491,24 @@ def _proven_sentences(report, rows, *, has_approximate):
             "subgroups' intervals, each at half the failure probability."
         )
     if report.units[1] == "groups" and any(method.startswith(CLASSES) for method in methods):
-        yield "Bounds conditional on these numbers use one random record of each group."
+        yield (
+            f"The bounds for {_listed(_metrics_of(rows, CLASSES))} use one randomly chosen record "
+            "of each group."
+        )
     yield from _truncation_sentences(rows)
+    if _is_in_time(report):
+        yield from _past_sentences(report, rows)
+
+
+def _past_sentences(report, rows):
+    """Yield sentences on martingale bounds; ``rows``: those with a proven interval."""
+    if any(
+        row.metric == _ABSOLUTE_ERROR and " minus " in row.model and row.method.startswith(PAST)
+        for row in rows
+    ):
+        yield "Differences of two absolute errors are bounded by the distance of both forecasts."
     horizon = _longest_horizon(report)
-    if horizon > 1 and any(method.startswith(PAST) for method in methods):
+    if horizon > 1 and any(row.method.startswith(PAST) for row in rows):
         yield (
             f"For estimand (2), Hölder's inequality joins {horizon} interleaved series of "
             "forecasts that do not overlap."
@@ -424,7 +516,7 @@ def _proven_sentences(report, rows, *, has_approximate):
 
 
 def _truncation_sentences(rows):
-    """Yield a sentence on each limit of the differences that count in proven intervals.
+    """Yield a sentence on the limits of the differences that count in proven intervals.
 
     ``rows``: those with a proven interval, whose notes state the limit.
     """
@@ -432,15 +524,20 @@ def _truncation_sentences(rows):
     for row in rows:
         for match in filter(None, map(_TRUNCATED_NOTE.fullmatch, row.notes)):
             rows_by_limit.setdefault(match[1], []).append(row)
+    if not rows_by_limit:
+        return
     n_differences = sum(" minus " in row.model for row in rows)
+    n_truncated = sum(map(len, rows_by_limit.values()))
+    limits = []
     for limit, truncated_rows in rows_by_limit.items():
         metrics = ""
-        if len(truncated_rows) < n_differences:
+        if len(rows_by_limit) > 1 or n_truncated < n_differences:
             metrics = f" in {_listed([*dict.fromkeys(map(_with_article, truncated_rows))])}"
-        yield (
-            f"For the proven intervals, differences{metrics} beyond {limit} per record count as "
-            f"{limit}."
-        )
+        limits.append(f"{limit}{metrics}")
+    yield (
+        "For the proven intervals, differences per record beyond a limit fixed without the holdout "
+        f"count as that limit: {_listed(limits)}."
+    )
 
 
 def _longest_horizon(report):
@@ -504,11 +601,56 @@ def _method_sentences(report, rows):
         source = _SOURCES.get(method, method)
         is_single = len(rows_of_method) == 1
         source = source.format(s="" if is_single else "s", units=_unit_name(report))
+        if method == COUNTS and report.rows[0].target.startswith(_NODES):
+            source += (
+                ", which remain{} valid for independent nodes with unequal probabilities "
+                "(Hoeffding 1956),"
+            ).format("s" * is_single)
         text = f"A {source}" if is_single else source
         purpose = ""
         if len(rows_of_method) < len(report.rows):
-            purpose = f" for {_listed(_estimates(rows_of_method))}"
+            estimates = _estimates(rows_of_method)
+            purpose = f" for {_listed(estimates)}"
+            is_last = method == list(rows_by_method)[-1] and len(rows_by_method) > 1
+            if is_last and len(estimates) > _MAX_ESTIMATES:
+                purpose = " for all other proven intervals"
         yield f"{text[0].upper()}{text[1:]} {'was' if is_single else 'were'} used{purpose}."
+
+
+def _metrics_of(rows, method):
+    """Return the metrics of the rows with a method in prose, without repetition."""
+    return list(dict.fromkeys(_with_article(row) for row in rows if row.method.startswith(method)))
+
+
+def _named_estimates(report, rows, letter_of_model):
+    """Return the estimates of rows in prose, with the names of models that not all have one.
+
+    ``letter_of_model``: see :func:`_short_name`.
+    """
+    rows_of_all_models = []
+    names = []
+    for row in rows:
+        other_rows = [
+            other for other in report.rows if _kind(other) == _kind(row) and other not in rows
+        ]
+        is_only_pair = bool(_PAIR.search(row.model)) and not row.subgroup
+        is_only_pair &= all(other.model == row.model for other in other_rows)
+        if is_only_pair or not other_rows:
+            rows_of_all_models.append(row)
+            continue
+        pair = row.model.split(" minus ", 1)
+        models = [_short_model(report, model, letter_of_model) for model in pair]
+        name = f"{_estimates([row])[0]} of {' minus '.join(models)}"
+        if row.subgroup and " minus " not in row.subgroup:
+            name += f" for {row.subgroup}"
+        names.append(name)
+    return list(dict.fromkeys([*names, *_estimates(rows_of_all_models)]))
+
+
+def _kind(row):
+    """Return the metric of a row, and whether it compares models or subgroups, as one key."""
+    is_pair = _PAIR.search(row.model) is not None
+    return row.metric, is_pair, bool(row.subgroup), " minus " in row.subgroup
 
 
 def _estimates(rows):
@@ -589,25 +731,49 @@ def _unclipped_comparisons(report, name):
     return _listed([words for words, is_present in comparisons.items() if is_present])
 
 
-def _approximate_sentences(report, rows):
+def _approximate_sentences(report, rows, letter_of_model):
     """Yield sentences on the coverage and the methods of approximate intervals.
 
-    ``rows``: those with an approximate interval.
+    ``rows``: those with an approximate interval. ``letter_of_model``: see :func:`_short_name`.
     """
     yield from _level_sentences(report, rows)
     yield from _jackknife_sentences(report, rows)
-    n_beyond = sum(any(note.startswith(_LEVEL_NOTE) for note in row.notes) for row in rows)
-    if n_beyond:
-        levels = f"The levels of {n_beyond} approximate intervals are beyond those"
-        their = "their"
-        if n_beyond == 1:
-            levels = "The level of 1 approximate interval is beyond those"
-            their = "its"
-        yield f"{levels} at which the method was checked, so that {their} coverage may be lower."
+    beyond = [row for row in rows if any(note.startswith(_LEVEL_NOTE) for note in row.notes)]
+    if beyond:
+        intervals, is_one = _intervals_text(report, beyond, rows, letter_of_model)
+        levels = f"The level of {intervals} is" if is_one else f"The levels of {intervals} are"
+        their = "its" if is_one else "their"
+        yield (
+            f"{levels} beyond those that were checked by simulation, so that {their} coverage may "
+            "be lower."
+        )
+    dominated = [
+        row for row in rows if any(note.startswith(_FEW_UNITS_NOTES) for note in row.notes)
+    ]
+    if dominated:
+        intervals, is_one = _intervals_text(report, dominated, rows, letter_of_model)
+        verb = "rests" if is_one else "rest"
+        yield f"{intervals[0].upper()}{intervals[1:]} {verb} on few {_unit_name(report)}."
     without_proof = [row for row in rows if row.proven is None]
-    estimates = _estimates(without_proof)
+    estimates = _named_estimates(report, without_proof, letter_of_model)
     if len(without_proof) < len(rows) and 0 < len(estimates) <= _MAX_ESTIMATES:
         yield f"Only approximate intervals are available for {_listed(estimates)}."
+
+
+def _intervals_text(report, some_rows, rows, letter_of_model):
+    """Return approximate intervals in words, and whether it is one.
+
+    ``some_rows``: those of the intervals, among ``rows``, which have an approximate interval.
+    ``letter_of_model``: see :func:`_short_name`.
+    """
+    count = len(some_rows)
+    if count == len(rows) > 1:
+        return ("both" if count == 2 else f"all {count}") + " approximate intervals", False
+    estimates = _named_estimates(report, some_rows, letter_of_model)
+    if len(estimates) > _MAX_ESTIMATES:
+        return f"{count} approximate intervals", False
+    noun = "interval" if count == 1 else "intervals"
+    return f"the approximate {noun} for {_listed(estimates)}", count == 1
 
 
 def _level_sentences(report, rows):
@@ -620,34 +786,33 @@ def _level_sentences(report, rows):
     if len(rows) < len(report.rows) and len(estimates) <= _MAX_ESTIMATES:
         purpose = f" for {_listed(estimates)}"
     level = _percent(1.0 - report.alpha_approximate)
-    coverage = f"coverage of {_percent(report.confidence_level)}"
-    basis = "which relies on a large-sample approximation"
+    confidence = _percent(report.confidence_level)
+    basis = "based on a large-sample approximation"
     if not report.joint:
         yield (
             f"Each approximate confidence interval{purpose}, computed at level {level}, by itself "
-            f"has nominal {coverage}, {basis}."
+            f"has nominal coverage of {confidence}, {basis}."
         )
-    elif len(rows) == 1:
-        yield (
-            f"The approximate confidence interval{purpose} was computed at level {level}. It has "
-            f"nominal {coverage}, {basis}."
-        )
-    else:
-        yield (
-            f"The {len(rows)} approximate confidence intervals{purpose} were computed at level "
-            f"{level} each. They have nominal simultaneous {coverage}, {basis}."
-        )
-    if report.joint and len(report.rows) > 1:
+        return
+    intervals = f"{len(rows)} approximate confidence intervals{purpose} were"
+    each, levels = " each", "these levels"
+    if len(rows) == 1:
+        intervals = f"approximate confidence interval{purpose} was"
+        each, levels = "", "this level"
+    allowance = ", allowing for the earlier evaluations," * bool(report.n_batches)
+    simultaneous = ""
+    if len(report.rows) > 1:
+        simultaneous = "simultaneous "
         all_estimates = f"all {len(report.rows)} estimates"
         if len(report.rows) == 2:
             all_estimates = "both estimates"
-        reduced = ", after a reserve for interrupted reports"
-        if report.n_batches:
-            reduced = ", after a reduction for the earlier evaluations and interrupted reports"
-        yield (
-            f"The failure probability of approximate intervals was divided among {all_estimates} "
-            f"(Bonferroni){reduced}."
-        )
+        reserve = ", after a part of the failure probability was reserved for earlier evaluations"
+        reserve *= bool(report.n_batches)
+        allowance = f", allowing for {all_estimates} (Bonferroni{reserve}),"
+    yield (
+        f"The {intervals} computed at level {level}{each}. At {levels}, the {simultaneous}nominal "
+        f"coverage{allowance} is {confidence}, {basis}."
+    )
 
 
 def _jackknife_sentences(report, rows):
@@ -660,8 +825,8 @@ def _jackknife_sentences(report, rows):
     if jackknife_rows:
         yield (
             f"Approximate intervals use jackknife standard errors over {left_out_units} and "
-            "Student quantiles, for most single scores on a transformed scale. For some metrics, "
-            "limits were widened by a skewness correction (Hall 1992)."
+            "Student quantiles, where useful on a transformed scale or with a skewness correction "
+            "(Hall 1992)."
         )
     if len(jackknife_rows) < len(rows):
         method = "an empirical likelihood" if unit_name == "groups" else "order statistics"
@@ -674,8 +839,12 @@ def _jackknife_sentences(report, rows):
     if jackknife_rows and _is_in_time(report):
         horizon = _longest_horizon(report)
         estimand = " for estimand (1)" * (horizon > 1)
+        metrics = [row.metric for row in jackknife_rows if not row.metric.startswith("skill")]
+        has_losses = all(metric.startswith(_NEGATIVE) for metric in metrics)
+        scores = "losses" if has_losses else "scores"
+        scores = f"{_ADJECTIVES[unit_name]} {scores}" if unit_name in _ADJECTIVES else scores
         yield (
-            f"Deviations of {unit_name} from their expectations given the past are uncorrelated, "
+            f"Deviations of {scores} from their expectations given the past are uncorrelated, "
             f"so that variances{estimand} need no autocovariances."
         )
         if horizon > 1:
@@ -694,8 +863,8 @@ def _family_sentences(report):
     if report.joint:
         confidence_of_both = _percent(2.0 * report.confidence_level - 1.0)
         yield (
-            f"The {_percent(report.confidence_level)} holds for each kind of interval separately. "
-            f"Both kinds read together have nominal simultaneous coverage of {confidence_of_both}."
+            "Both kinds of intervals read together have nominal simultaneous coverage of "
+            f"{confidence_of_both}."
         )
 
 
@@ -719,14 +888,26 @@ def _sentences_on_missing_intervals(report, letter_of_model):
         estimates = _listed(names)
         if len(names) > _MAX_ESTIMATES:
             estimates = f"{len(rows)} estimates"
-        yield f"There is no interval for {estimates}. The reason in the report is “{reason}”"
+        has_value = any(math.isfinite(row.value) for row in rows)
+        lack = f"There is no interval for {estimates}"
+        if not has_value:
+            lack = f"Neither an estimate nor an interval could be computed for {estimates}"
+        if reason == _UNDEFINED_NOTE:
+            yield f"{lack}, because the score is undefined for these records."
+        else:
+            yield f"{lack}. The reason in the report is “{reason}”"
 
 
 def _short_name(report, row, letter_of_model):
     """Return the letter of a row's model, or its name, with its subgroup."""
-    letter = letter_of_model.get(row.model)
-    name = _described_model(report, row.model) if letter is None else f"model {letter}"
+    name = _short_model(report, row.model, letter_of_model)
     return f"{name} for {row.subgroup}" if row.subgroup else name
+
+
+def _short_model(report, model, letter_of_model):
+    """Return the letter of a model in the table, or its name."""
+    letter = letter_of_model.get(model)
+    return _described_model(report, model) if letter is None else f"model {letter}"
 
 
 def _percent(fraction):

@@ -88,7 +88,10 @@ def test_better_than_a_forecast_without_a_model(horizon):
         assert "when the forecast was made, 7 days before the outcome" in rows[1].target
         methods = report.methods()
         assert "There are two estimands" in methods
-        assert all(f") is the expected value on {row.target}" in methods for row in rows)
+        conditions = [row.target.partition(", each given ")[2] for row in rows]
+        assert f"each given (1) {conditions[0]} or (2) {conditions[1]}." in methods
+        assert "are for estimand (1). The point estimate is the same for (2)." in methods
+        assert "bounded by the distance of both forecasts" in methods
         assert "Neither refers to other periods" in methods
         assert "lag of 14 days" in methods
         assert "Differences and skill scores use unclipped errors" in methods
