@@ -102,6 +102,17 @@ def fewer_records(folder):
     return ReusableHoldout(X[:150], Y[:150], ledger=folder / "a.sqlite")
 
 
+def another_correlation(folder):
+    ReusableHoldout(X, Y, ledger=folder / "a.sqlite")
+    return ReusableHoldout(X, Y, ledger=folder / "a.sqlite", correlation="time")
+
+
+def subgroups_of(column):
+    holdout = ReusableHoldout(FRAME[100:], Y[100:], random_state=0)
+    model = LogisticRegression().fit(FRAME[:100], Y[:100])
+    return holdout.final_report(model, scoring="accuracy", by=column)
+
+
 def another_split(folder):
     for seed in (0, 1):
         search(
@@ -156,16 +167,19 @@ MISTAKES = {
     ),
     "a missing value in a column": (
         lambda: search(FRAME.mask(FRAME > 3.0)),
-        "Impute NaN in the pipeline, as in make_pipeline(SimpleImputer(), NeverFits()), or use "
+        "Impute NaN in a pipeline, as in make_pipeline(SimpleImputer(), NeverFits()), or use "
         "HistGradientBoostingClassifier.",
     ),
     "an infinite value in a column": (
         lambda: search(FRAME.replace(FRAME.iloc[0, 2], np.inf)),
-        "Input X contains infinity in the column 'x2', which NeverFits does not accept.",
+        "Input X contains infinity in the column 'x2', which NeverFits does not accept. Replace "
+        "infinity by NaN. Impute NaN in a pipeline, as in make_pipeline(SimpleImputer(), ",
     ),
     "a missing value in a pipeline": (
         lambda: search(FRAME.mask(FRAME > 1.5), estimator=PIPELINE, grid=PIPELINE_GRID),
-        "Impute NaN in the pipeline, as in make_pipeline(SimpleImputer(), LogisticRegression())",
+        "(candidates: 2, folds of the training set: 5): X contains NaN in the columns 'x0', 'x1', "
+        "'x2', 'x3', 'x4', ..., which LogisticRegression does not accept. Put SimpleImputer() "
+        "first in your pipeline to impute NaN, or use HistGradientBoostingClassifier.",
     ),
     "a missing value in the validation set": (
         lambda: search(FRAME[50:], Y[50:], fit={"X_val": FRAME[:50] * np.nan, "y_val": Y[:50]}),
@@ -173,7 +187,9 @@ MISTAKES = {
     ),
     "text in a column": (
         lambda: search(FRAME.assign(sex="f"), estimator=LogisticRegression()),
-        "X has text in the columns ['sex']: encode it in the pipeline",
+        "X has text in the columns ['sex']: encode it in the pipeline, which begins with "
+        "make_column_transformer((OneHotEncoder(handle_unknown='ignore'), ['sex']), "
+        "remainder='passthrough').",
     ),
     "one class": (
         lambda: search(y=np.zeros(200, dtype=int), estimator=LogisticRegression()),
@@ -183,6 +199,35 @@ MISTAKES = {
         lambda: search(estimator=LogisticRegression(), grid={"C": [-1.0, -2.0]}),
         "All the 10 fits failed (candidates: 2, folds of the training set: 5). The first error: "
         "InvalidParameterError: The 'C' parameter of LogisticRegression must be",
+    ),
+    "a value that no step takes": (
+        lambda: search(estimator=PIPELINE, grid={"logisticregression__C": [-1.0]}),
+        "Change 'logisticregression__C' in param_grid, or in the estimator.",
+    ),
+    "a parameter without values": (
+        lambda: search(grid={"C": []}),
+        "param_grid['C'] must be a non-empty sequence, got []: give values, such as [0.1, 1.0], "
+        "or remove the key.",
+    ),
+    "a class for the estimator": (
+        lambda: search(estimator=LogisticRegression),
+        "estimator must be an instance: pass LogisticRegression(), not the class.",
+    ),
+    "fewer targets than records": (
+        lambda: search(y=Y[:150]),
+        "X has 200 rows, y has 150: pass one target per row.",
+    ),
+    "fewer targets than validation records": (
+        lambda: search(X[50:], Y[50:], fit={"X_val": X[:50], "y_val": Y[:40]}),
+        "X_val has 50 rows, y_val has 40: pass one target per row.",
+    ),
+    "fewer targets than records of a selection": (
+        lambda: HoldoutFeatureSelector(NeverFits()).fit(FRAME, Y[:150]),
+        "X has 200 rows, y has 150: pass one target per row.",
+    ),
+    "one class in a selection": (
+        lambda: HoldoutFeatureSelector(LogisticRegression()).fit(FRAME, np.zeros(200, dtype=int)),
+        "All 150 training targets are 0: check y, or bring records of another class.",
     ),
     "a metric of final reports": (
         lambda: search(scoring="calibration_slope"),
@@ -199,6 +244,18 @@ MISTAKES = {
     "a metric under its common name": (
         lambda: plan_search(0.05, scoring="sensitivity"),
         "Did you mean 'recall'?",
+    ),
+    "an error of numbers for a classifier": (
+        lambda: search(scoring="rmse"),
+        "For a classifier, use 'neg_brier_score' or 'neg_log_loss'.",
+    ),
+    "a function without a name": (
+        lambda: search(scoring="kappa"),
+        "scoring='kappa' is not the name of a metric. Pass scoring=make_scorer(cohen_kappa_score).",
+    ),
+    "a column that is not in X": (
+        lambda: subgroups_of("sex"),
+        "got 'sex'. Columns of X: 'x0', 'x1', 'x2', 'x3', 'x4', 'x5'.",
     ),
     "text labels for a metric of one class": (
         lambda: search(y=TEXT_LABELS, scoring="f1"),
@@ -440,6 +497,14 @@ MISTAKES = {
     "fewer records than in the ledger": (
         fewer_records,
         "belongs to another holdout: other data (150 holdout records here, 200 in the ledger).",
+    ),
+    "new records for the ledger": (
+        fewer_records,
+        "New records need their own ledger (a new path), or belong to the training set.",
+    ),
+    "another correlation than in the ledger": (
+        another_correlation,
+        "another correlation= than in the ledger, independent records. Pass the arguments of",
     ),
     "another split than in the ledger": (
         another_split,
@@ -699,6 +764,6 @@ def test_few_groups_get_one_warning_with_one_set_of_numbers():
 
 def test_the_warning_of_a_vacuous_guarantee_states_the_required_records():
     with pytest.warns(
-        UninformativeIntervalWarning, match="About 60,106 records are needed for ±0.1"
+        UninformativeIntervalWarning, match="About 60,106 holdout records are needed for ±0.1"
     ):
         certify(50, n_queries=1000, budget=10)

@@ -52,10 +52,16 @@ def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n
         report_failures([{"fit_error": error} for error in fit_errors], error_score)
         return
     count_text = "All the" if len(tracebacks) == n_fits else f"{len(tracebacks)} of the"
-    cause = missing_text or _cause(X, y, estimator)
+    error_text = first_error(tracebacks[0])
+    cause = (
+        likely_cause(X, y, estimator)
+        or _invalid_parameter_text(error_text, estimator)
+        or "Set error_score='raise' to stop at the first error. "
+    )
+    # scikit-learn's error about missing values does not name their columns.
+    reason = f": {missing_text}" if missing_text else f". The first error: {error_text}. {cause}"
     error = ValueError(
-        f"{count_text} {n_fits} fits failed ({fits_text}). The first error: "
-        f"{first_error(tracebacks[0])}. {cause}The holdout was not queried."
+        f"{count_text} {n_fits} fits failed ({fits_text}){reason}The holdout was not queried."
     )
     error.add_note(tracebacks[0])
     raise error
@@ -87,16 +93,17 @@ def missing_values_text(X, estimator, table="X"):
     noun = "columns" if len(kinds_by_column) > 1 else "column"
     class_name = type(final_step(estimator)).__name__
     value_kinds = sorted(set().union(*kinds_by_column.values()))
-    fix = "Replace infinity by a number or by NaN. "
-    if "NaN" in value_kinds:
-        fix = f"Impute NaN in the pipeline, as in make_pipeline(SimpleImputer(), {class_name}())"
-        if is_classifier(estimator) or is_regressor(estimator):
-            estimator_kind = "Classifier" if is_classifier(estimator) else "Regressor"
-            fix += f", or use HistGradientBoosting{estimator_kind}"
-        fix += ". "
+    fix = "Replace infinity by NaN. " if "infinity" in value_kinds else ""
+    if hasattr(estimator, "steps"):
+        fix += "Put SimpleImputer() first in your pipeline to impute NaN"
+    else:
+        fix += f"Impute NaN in a pipeline, as in make_pipeline(SimpleImputer(), {class_name}())"
+    if is_classifier(estimator) or is_regressor(estimator):
+        estimator_kind = "Classifier" if is_classifier(estimator) else "Regressor"
+        fix += f", or use HistGradientBoosting{estimator_kind}"
     return (
         f"{table} contains {' and '.join(value_kinds)} in the {noun} {column_text}, which "
-        f"{class_name} does not accept. {fix}"
+        f"{class_name} does not accept. {fix}. "
     )
 
 
@@ -128,16 +135,14 @@ def _kinds_of_missing_values(values):
     return value_kinds
 
 
-def _cause(X, y, estimator):
-    """Return a sentence on the likely cause why no fit on a training set succeeds.
-
-    If none is known, it states how to stop at the first error.
-    """
+def likely_cause(X, y, estimator):
+    """Return a text on the likely cause why no fit on a training set succeeds; "" without one."""
     labels = np.unique(np.asarray(y)) if is_classifier(estimator) and np.ndim(y) == 1 else None
     if labels is not None and labels.size == 1:
         return (
             f"All {num_samples(X)} training targets are {labels.tolist()[0]!r}: check y, or bring "
-            "records of another class. "
+            "records of another class. If y has a second class, the training set has none of its "
+            "records. "
         )
     if len(getattr(X, "shape", ())) == 1:
         return (
@@ -148,9 +153,27 @@ def _cause(X, y, estimator):
     if text_columns:
         return (
             f"X has text in the columns {text_columns[:_MAX_COLUMNS]}: encode it in the pipeline, "
-            "for example with OneHotEncoder. "
+            "which begins with make_column_transformer((OneHotEncoder(handle_unknown='ignore'), "
+            f"{text_columns[:_MAX_COLUMNS]}), remainder='passthrough'). "
         )
-    return "Set error_score='raise' to stop at the first error. "
+    return ""
+
+
+def _invalid_parameter_text(error_text, estimator):
+    """Return a text that names the parameter whose value an estimator rejects, "" without one."""
+    match = re.match(r"InvalidParameterError: The '(\w+)' parameter of (\w+)", error_text)
+    if match is None:
+        return ""
+    parameter, class_name = match.groups()
+    nested_estimators = {"": estimator, **estimator.get_params(deep=True)}
+    names = [
+        f"{prefix}__{parameter}".removeprefix("__")
+        for prefix, nested_estimator in nested_estimators.items()
+        if type(nested_estimator).__name__ == class_name
+    ]
+    if not names:
+        return ""
+    return f"Change {' or '.join(map(repr, names))} in param_grid, or in the estimator. "
 
 
 def _is_text(column):

@@ -71,6 +71,19 @@ class FitData:
         return replace(self, groups=groups, groups_val=groups_val)
 
 
+def check_target_count(X, y, table="X"):
+    """Raise ValueError unless there are as many targets, or none, as records.
+
+    ``table``: name of the records in the message, "X" or "X_val".
+    """
+    if y is None or num_samples(X) == num_samples(y):
+        return
+    raise ValueError(
+        f"{table} has {num_samples(X)} rows, {table.replace('X', 'y')} has {num_samples(y)}: pass "
+        "one target per row. The holdout was not queried."
+    )
+
+
 def check_records(estimator, X, y, table="X"):
     """Raise ValueError if the estimator does not support a value in the records or targets.
 

@@ -23,6 +23,13 @@ def check_grid_type(param_grid):
             "param_grid must be a dict of parameter names and lists of values, such as "
             f"{_EXAMPLE}, or a list of such dicts, got {problem}. {_NOT_QUERIED}"
         )
+    for space in spaces:
+        for name, values in space.items():
+            if isinstance(values, list | tuple) and not values:
+                raise ValueError(
+                    f"param_grid[{name!r}] must be a non-empty sequence, got {values}: give "
+                    f"values, such as [0.1, 1.0], or remove the key. {_NOT_QUERIED}"
+                )
 
 
 def check_candidate(estimator, candidate):
@@ -31,6 +38,11 @@ def check_candidate(estimator, candidate):
     The error for an unknown name suggests parameters with the same last part, such as
     ``logisticregression__C`` for ``C``.
     """
+    if isinstance(estimator, type):
+        raise TypeError(
+            f"estimator must be an instance: pass {estimator.__name__}(), not the class. "
+            f"{_NOT_QUERIED}"
+        )
     if not candidate:  # an empty candidate sets no parameter
         return
     try:

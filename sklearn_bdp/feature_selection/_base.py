@@ -10,12 +10,13 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.diagnostics.tables import ADDED_COLUMNS_FIX, check_row_alignment
+from sklearn_bdp.evaluation.fit_data import check_target_count
 from sklearn_bdp.evaluation.holdout_split import HoldoutSplit, split_for
 from sklearn_bdp.evaluation.open_holdout import check_holdout_parameter
 from sklearn_bdp.evaluation.scoring import HoldoutEstimatorMixin
@@ -113,7 +114,7 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
             _check_column_names(X)
             validate_data(self, X, y, skip_check_array=True)
             y = column_or_1d(y, warn=True)
-            check_consistent_length(X, y)
+            check_target_count(X, y)
             type_of_target(y, input_name="y", raise_unknown=True)
         else:
             sparse_formats = ("csr", "csc") if tags.sparse else False
@@ -214,8 +215,8 @@ def check_finite(X, *, allow_nan):
         raise ValueError(
             f"Input X contains {invalid_values} in the columns {invalid_names}, which the "
             "estimator does not take. Impute NaN in the pipeline, as in "
-            "make_pipeline(SimpleImputer(), model), and replace infinity. The holdout was not "
-            "queried."
+            "make_pipeline(SimpleImputer(), model), and replace infinity by NaN first. The holdout "
+            "was not queried."
         )
 
 

@@ -28,6 +28,7 @@ from sklearn_bdp.evaluation.candidates import (
     fit_fold,
     select_columns,
 )
+from sklearn_bdp.evaluation.failed_fits import first_error, likely_cause
 from sklearn_bdp.evaluation.scoring import answers_to_columns
 from sklearn_bdp.feature_selection._rankings import text_columns
 from sklearn_bdp.metrics.approximate import ApproximateMetric, Predictions, TrainingReference
@@ -136,7 +137,7 @@ def score_subsets(setup, ranking, *, requested_size, n_jobs):
             subset = replace(subset, chance_corrected=None)
         scored_subsets.append(subset)
     if errors:
-        _report_failures(errors, scored_subsets, has_baseline, text_columns(setup.X))
+        _report_failures(errors, scored_subsets, has_baseline, setup)
     if not isinstance(setup.metric, ApproximateMetric):
         return scored_subsets, setup.metric
     return _in_public_range(scored_subsets, setup)
@@ -431,26 +432,39 @@ def class_mean_contributions(values, class_indices, counted_classes):
     return contributions / len(counted_classes)
 
 
-def _report_failures(errors, scored_subsets, has_baseline, text_column_names):
+def _report_failures(errors, scored_subsets, has_baseline, setup):
     """Warn once about subsets that could not be fitted; raise if this leaves only the baseline.
 
     ``errors``: a traceback for each of them; ``has_baseline``: whether the first subset is the
-    baseline; ``text_column_names``: names of columns that are not numeric.
+    baseline; ``setup``: the training set and the estimator.
     """
-    cause = errors[-1].strip().rpartition("\n")[2]
+    text_column_names = text_columns(setup.X)
     text_columns_sentence = ""
     if text_column_names:
         text_columns_sentence = f" Columns that are not numbers: {text_column_names[:5]}."
-    message = (
-        f"{cause}\n{len(errors)} of {len(scored_subsets)} subsets could not be fitted on the "
-        "training set and were not verified. Missing values and text need a pipeline that begins "
-        "with an imputer or encoder. Columns that the estimator names belong in fixed_features."
-        f"{text_columns_sentence} The last error:\n{errors[-1]}"
+    cause = "" if text_column_names else likely_cause(setup.X, setup.y, setup.estimator).strip()
+    cause = cause or (
+        "Missing values and text need a pipeline that begins with an imputer or encoder. Columns "
+        "that the estimator names belong in fixed_features."
     )
+    count_text = (
+        f"{len(errors)} of {len(scored_subsets)} subsets could not be fitted on the training set "
+        "and were not verified."
+    )
+    error_text = first_error(errors[-1])
     ranked_subsets = scored_subsets[has_baseline:] or scored_subsets
     if not any(math.isfinite(subset.cv_score) for subset in ranked_subsets):
-        raise ValueError(message)
-    warnings.warn(message, FitFailedWarning, stacklevel=caller_level())
+        error = ValueError(
+            f"{count_text} The last error: {error_text}. {cause}{text_columns_sentence} The "
+            "holdout was not queried."
+        )
+        error.add_note(errors[-1])
+        raise error
+    warnings.warn(
+        f"{error_text}\n{count_text} {cause}{text_columns_sentence} The last error:\n{errors[-1]}",
+        FitFailedWarning,
+        stacklevel=caller_level(),
+    )
 
 
 # -- choice of a subset ---------------------------------------------------------------------------

@@ -47,7 +47,8 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 
 KEY_VARIABLE = "SKLEARN_BDP_LEDGER_KEY"
 _SHORTEST_KEY = 16
-_OTHER_CORRELATION = "another correlation, {!s:.80} in the ledger"
+_OTHER_COLUMNS = "other names, or another number, of columns"
+_OTHER_CORRELATION = "another correlation= than in the ledger, {!s:.80}"
 _LOGGER = logging.getLogger("sklearn_bdp")  # events, never a value
 _LOGGER.addHandler(logging.NullHandler())
 
@@ -459,8 +460,9 @@ class Ledger:
             raise LedgerMismatchError(
                 f"ledger {self.backend} belongs to another holdout: {' and '.join(problems)}. "
                 "Pass the arguments of the first call. Put new features in a transformer of the "
-                "pipeline. A new path is for other records only: a second ledger of the same "
-                "records does not know the answers in the first. The holdout was not queried."
+                "pipeline. New records need their own ledger (a new path), or belong to the "
+                "training set. A second ledger of the same records does not know the answers in "
+                "the first. The holdout was not queried."
             )
         # A header of another version may lack fields.
         with contextlib.suppress(KeyError, AttributeError, ValueError):
@@ -491,7 +493,7 @@ class Ledger:
             return [f"other data ({self._data_difference(expected_header, header)})"]
         differences = []
         if _has_other_columns(expected_header, header):
-            differences.append("other names of columns")
+            differences.append(_OTHER_COLUMNS)
         if expected_header["correlation"] != header.get("correlation"):
             differences.append(_OTHER_CORRELATION.format(header.get("described")))
         ledger_parameters = header.get("parameters")
@@ -515,7 +517,7 @@ class Ledger:
         if None not in (n, n_in_ledger) and n != n_in_ledger:
             return f"{n} holdout records here, {n_in_ledger} in the ledger"
         if _has_other_columns(expected_header, header):
-            return "other names of columns"
+            return _OTHER_COLUMNS
         if expected_header["correlation"] != header.get("correlation"):
             return _OTHER_CORRELATION.format(header.get("described"))
         targets_fact = SystemNote.TARGETS.value

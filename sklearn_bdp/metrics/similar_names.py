@@ -47,6 +47,8 @@ SYNONYMS = {
     "tnr": "specificity",
     "tpr": "recall",
 }
+#: Functions of scikit-learn that have no name as a metric, by their common names, as above.
+_FUNCTIONS = dict.fromkeys(("kappa", "cohenkappa", "cohenskappa"), "cohen_kappa_score")
 #: Smallest similarity of a misspelled name, from 0 to 1.
 _MIN_SIMILARITY = 0.7
 
@@ -125,10 +127,16 @@ def unknown_metric_error(
     """
     metric = similar_metric(name, [*available, *names])
     hint = f" Did you mean {metric!r}?" if metric else ""
+    if metric.endswith("_error"):
+        hint += " For a classifier, use 'neg_brier_score' or 'neg_log_loss'."
+    function = _FUNCTIONS.get(_plain(name).removesuffix("score"))
+    if function is not None:
+        hint = f" Pass scoring=make_scorer({function})."
     return ValueError(
-        f"scoring={name!r} is not a metric.{hint} Metrics with a proven interval for all kinds of "
-        f"records: {', '.join(available)}. All names of scikit-learn choose candidates. Your own: "
-        "PerRecordScore(function, lower, upper). The holdout was not queried."
+        f"scoring={name!r} is not the name of a metric.{hint} Metrics with a proven "
+        f"interval for all kinds of records: {', '.join(available)}. All names of scikit-learn "
+        "choose candidates. Your own: PerRecordScore(function, lower, upper). The holdout was not "
+        "queried."
     )
 
 

@@ -29,7 +29,7 @@ from sklearn_bdp._version import __version__
 from sklearn_bdp.diagnostics.overlap import TrainingData, check_fingerprints
 from sklearn_bdp.diagnostics.tables import check_same_schema
 from sklearn_bdp.evaluation.candidates import CandidateQuery, MissingAnswer, SearchSetup, Verifier
-from sklearn_bdp.evaluation.fit_data import FitData, check_records
+from sklearn_bdp.evaluation.fit_data import FitData, check_records, check_target_count
 from sklearn_bdp.evaluation.fits import CrossValidation, FinishedFits
 from sklearn_bdp.evaluation.holdout_split import split_for
 from sklearn_bdp.evaluation.inner_folds import inner_folds
@@ -76,7 +76,8 @@ _MAX_NAME_LENGTH = 80
 _NO_CANDIDATE = (
     "No candidate was verified: each has a cross-validated score of NaN (other warnings may show "
     "the cause, and often a fold lacks a class). best_score_ is NaN, and best_params_ are the "
-    "first ones. Use fewer folds, another metric or more records."
+    "first ones. Each of the cv folds needs a record of each class: use fewer folds, such as cv=2, "
+    "another metric or more records."
 )
 
 
@@ -423,6 +424,9 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         ``fit_data``: :class:`~sklearn_bdp.evaluation.fit_data.FitData`.
         """
         config = self._check_options(fit_data.X_val)
+        check_target_count(fit_data.X, fit_data.y)
+        if fit_data.X_val is not None:
+            check_target_count(fit_data.X_val, fit_data.y_val, table="X_val")
         X, y = indexable(fit_data.X, fit_data.y)
         check_records(self.estimator, X, y)
         if fit_data.X_val is not None:

@@ -238,7 +238,7 @@ def _advice(task, design, is_configured):
     error = smaller_errors[0]
     n_required = _required_n(task, design, error)
     if is_vacuous:
-        return (f"About {n_required:,} records are needed for ±{error:g}.",)
+        return (f"About {n_required:,} holdout records are needed for ±{error:g}.",)
     return (f"About {n_required - task.n:,} more records give ±{error:g}.",)
 
 

@@ -95,7 +95,7 @@ def warn_if_vacuous(settings, model):
     if math.isfinite(first_half_width):  # intervals shrink with the root of n
         n_required = math.ceil(scheme.n_units * (first_half_width / _USEFUL_HALF_WIDTH) ** 2)
         required_text = (
-            f"About {n_required:,} {scheme.unit_name} would give ±{_USEFUL_HALF_WIDTH:g}. "
+            f"About {n_required:,} holdout {scheme.unit_name} would give ±{_USEFUL_HALF_WIDTH:g}. "
         )
     unit_text = scheme.unit_name
     alternative = ""

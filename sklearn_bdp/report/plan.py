@@ -68,6 +68,7 @@ from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.utils.validation import check_boolean, check_option
 
 _MAX_SUBGROUPS = 20  # of one column
+_MAX_COLUMNS = 20  # columns of X that a message names
 _MAX_DRY_RUN_RECORDS = 32  # most training records that every model and metric is tried on
 #: Differences of two models are clipped at this quantile of their absolute values on training
 #: records, times a factor.
@@ -885,8 +886,23 @@ def _column_of_holdout(holdout, by):
     try:
         column = holdout.X[by] if is_frame else safe_indexing(holdout.X, by, axis=1)
     except (KeyError, ValueError, IndexError, TypeError) as error:
-        raise ValueError(f"by must be a column of X or {{name: labels}}, got {by!r}.") from error
+        raise ValueError(
+            f"by must be a column of X or {{name: labels}}, got {by!r}. {_columns_text(holdout.X)}"
+            "The holdout was not queried."
+        ) from error
     return {str(by) if is_frame else f"column {by}": column}
+
+
+def _columns_text(X):
+    """Return a sentence that lists columns of a table, "" if it is not a table."""
+    shape = getattr(X, "shape", ())
+    if len(shape) != 2:
+        return ""
+    columns = list(X.columns) if hasattr(X, "columns") else list(range(shape[1]))
+    names = [repr(column) for column in columns[:_MAX_COLUMNS]]
+    if len(columns) > _MAX_COLUMNS:
+        names.append("...")
+    return f"Columns of X: {', '.join(names)}. "
 
 
 def _subgroup_labels(name, labels, n):

@@ -178,11 +178,8 @@ def test_vacuous_certificates_state_the_records_needed():
         certificate = certify(50, n_queries=1000, budget=10)
     assert str(certificate).startswith("Vacuous")
     needed = plan_holdout(tau=0.1, n_queries=1000, budget=10)
-    n_in_text = int(
-        re.search(r"About ([\d,]+) records are needed for ±0.1", str(certificate))[1].replace(
-            ",", ""
-        )
-    )
+    pattern = r"About ([\d,]+) holdout records are needed for ±0.1"
+    n_in_text = int(re.search(pattern, str(certificate))[1].replace(",", ""))
     assert needed <= n_in_text <= 1.1 * needed
 
 
