@@ -1147,7 +1147,7 @@ class ReusableHoldout:
         ValueError
             If the content contains NaN or infinity, which JSON does not have.
         """
-        if not isinstance(name, str):
+        if not isinstance(name, str | SystemNote):
             raise TypeError(
                 f"name must be a text, got {type(name).__name__}. Nothing was recorded."
             )

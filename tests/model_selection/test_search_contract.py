@@ -280,7 +280,7 @@ MISMATCHED_HOLDOUTS = {
     "labels coded otherwise": (lambda X, y: (X, y + 10), "label"),
     "two outputs": (lambda X, y: (X, np.c_[y, y]), "outputs"),
     "text for numbers": (lambda X, y: (X.astype(str), y), "text"),
-    "fewer labels": (lambda X, y: (X, y[:-1]), "inconsistent"),
+    "fewer labels": (lambda X, y: (X, y[:-1]), "y_val"),
 }
 
 
