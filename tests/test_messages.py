@@ -206,8 +206,8 @@ MISTAKES = {
     ),
     "a parameter without values": (
         lambda: search(grid={"C": []}),
-        "param_grid['C'] must be a non-empty sequence, got []: give values, such as [0.1, 1.0], "
-        "or remove the key.",
+        "Parameter grid for parameter 'C' need to be a non-empty sequence, got: []. Give values in "
+        "param_grid, such as [0.1, 1.0], or remove the key. The holdout was not queried.",
     ),
     "a class for the estimator": (
         lambda: search(estimator=LogisticRegression),

@@ -25,10 +25,12 @@ def check_grid_type(param_grid):
         )
     for space in spaces:
         for name, values in space.items():
+            # The error begins with the words of scikit-learn.
             if isinstance(values, list | tuple) and not values:
                 raise ValueError(
-                    f"param_grid[{name!r}] must be a non-empty sequence, got {values}: give "
-                    f"values, such as [0.1, 1.0], or remove the key. {_NOT_QUERIED}"
+                    f"Parameter grid for parameter {name!r} need to be a non-empty sequence, "
+                    f"got: {values}. Give values in param_grid, such as [0.1, 1.0], or remove the "
+                    f"key. {_NOT_QUERIED}"
                 )
 
 
