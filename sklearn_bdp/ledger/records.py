@@ -191,6 +191,12 @@ COLUMNS = {
 }  # fmt: skip
 #: Names of columns in the texts of a ledger, if they differ. They must not change.
 STORED_NAMES = {"submitter": "by", "cv_score": "training_value", "corrected": "above"}
+#: Names of the facts of a score's shape in ledgers, if they differ. They must not change.
+STORED_SHAPE_NAMES = {
+    "counted_classes": "counted",
+    "constant_score": "known",
+    "within_group_fractions": "inside",
+}
 #: Largest number of answers in a batch whose numbers are written in decimals.
 MAX_DECIMAL_ANSWERS = 100
 
@@ -215,6 +221,22 @@ def _check_numbers(columns):
     if not (arrays["lower"] <= arrays["upper"]).all():
         raise ValueError("a lower end is above the upper one")
     return arrays
+
+
+def stored_shape(shape: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts of a score's shape by their names in a ledger."""
+    return {STORED_SHAPE_NAMES.get(name, name): value for name, value in shape.items()}
+
+
+def _read_shapes(stored_shapes):
+    """Return the shapes of a batch by their names in the code; (None,) for a batch without them."""
+    if stored_shapes is None:
+        return (None,)
+    names = {stored_name: name for name, stored_name in STORED_SHAPE_NAMES.items()}
+    return [
+        {names.get(stored_name, stored_name): value for stored_name, value in shape.items()}
+        for shape in stored_shapes
+    ]
 
 
 class Answers(Sequence[AnswerRecord]):
@@ -288,7 +310,7 @@ class Answers(Sequence[AnswerRecord]):
             time=record.totals.time,
             user=record.user,
             scales=record.scales,
-            shapes=record.cells.get("shapes", (None,)),
+            shapes=_read_shapes(record.cells.get("shapes")),
             shape_of=record.cells.get("shape_of", 0),
         )
 

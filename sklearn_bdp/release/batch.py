@@ -16,7 +16,7 @@ from sklearn_bdp.accounting.noise_calibration import auto_threshold
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.ledger.batch_record import BatchRecord, LedgerTotals
-from sklearn_bdp.ledger.records import Answers
+from sklearn_bdp.ledger.records import Answers, stored_shape
 from sklearn_bdp.release.batch_context import cell_width_policy, next_code_length
 from sklearn_bdp.release.class_proportions import release_class_proportions
 from sklearn_bdp.release.denominators import release_denominator_floors
@@ -412,7 +412,7 @@ def _cells(batch, release, variance_cells, *, theorem):
         "route": theorem,
         "first": release.first_pass_cells,
         "fine": release.refined_cells,
-        "shapes": list(batch.shapes),
+        "shapes": [stored_shape(shape) for shape in batch.shapes],
     }
     for name, values in public_inputs.items():
         if values is None:

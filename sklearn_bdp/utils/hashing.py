@@ -459,6 +459,9 @@ def _package_version(package):
 
 # -- Objects ---------------------------------------------------------------------------------------
 
+#: Names of constants and attributes of this package in keys, if they differ. They must not change:
+#: another name makes every recorded answer a new query.
+_STORED_NAMES = {"uses_predictions_only": "by_predictions", "within_group_fractions": "inside"}
 #: Parameters of installed estimators, and an attribute, that do not change the fitted model.
 _EXECUTION_PARAMETERS = {"n_jobs", "verbose", "memory", "pre_dispatch", "refit_time_"}
 _DURATIONS = ("fit_time", "score_time")  # among the results of a search
@@ -626,6 +629,8 @@ class ObjectHasher:
         if isinstance(reduced, str):
             return self.digest("named", cls, reduced, unpickled_attributes)
         constructor, arguments, state, *items = (*reduced, None, None, None)[:5]
+        if isinstance(state, dict):
+            state = {_stored_name(cls, name): member for name, member in state.items()}
         items = [list(iterator) for iterator in items if iterator is not None]
         arguments = [None if argument is value else argument for argument in arguments]
         return self.digest(
@@ -807,6 +812,12 @@ def _hash_method(cls):
     return ObjectHasher._estimator if hasattr(cls, "get_params") else ObjectHasher._instance
 
 
+def _stored_name(cls, name):
+    """Return the name under which keys know a constant or an attribute of a class."""
+    is_own = cls.__module__.startswith("sklearn_bdp.")
+    return _STORED_NAMES.get(name, name) if is_own else name
+
+
 def _added_members(cls):
     """Return sorted pairs of names and members: functions added to a class, and its constants."""
     members = []
@@ -818,7 +829,7 @@ def _added_members(cls):
             if _is_added_function(cls, name, function):
                 members.append((name, function))
         elif not name.startswith("__") and isinstance(member, (bool, int, float, str)):
-            members.append((name, member))
+            members.append((_stored_name(cls, name), member))
     return sorted(members, key=lambda item: item[0])
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp import __version__
+from sklearn_bdp.correlation import Groups
 from sklearn_bdp.exceptions import (
     HoldoutClosedError,
     LedgerCorruptedError,
@@ -115,6 +116,24 @@ def restored(path, name, version):
         connection.execute("PRAGMA application_id = 1111773233")
         connection.execute(f"PRAGMA user_version = {version}")
     return path
+
+
+def test_a_ledger_that_earlier_code_wrote_in_this_format_is_continued(path, command_line):
+    """Names of stored facts do not follow names in the code."""
+    restored(path, "format-7.sql", FORMAT)
+    assert command_line("ledger", "verify", path) == 0
+    groups = Groups(np.arange(len(Y)) // 2)
+    holdout = ReusableHoldout(X, Y, correlation=groups, ledger=path)
+    values = [record.value for record in holdout.history()]
+    assert values == pytest.approx([0.717015, 0.636034, -0.607806], abs=1e-6)
+    assert 0.0 < holdout.certificate().half_width < 0.5
+    for scoring in ("balanced_accuracy", "accuracy"):
+        holdout.answer_predictions(Y, scoring=scoring, cv_score=0.9, name="right", submitter="bob")
+    reopened = ReusableHoldout(X, Y, correlation=groups, ledger=path)
+    assert len(reopened.history()) == 5
+    assert str(reopened.certificate()) == str(holdout.certificate())
+    report = reopened.final_report({"right": Y}, scoring=["accuracy", "balanced_accuracy"])
+    assert all(row.proven for row in report.rows)
 
 
 def test_a_closed_ledger_stays_closed(path, command_line):
