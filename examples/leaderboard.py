@@ -182,6 +182,12 @@ class Board:
         """Restore the standings from the ledger."""
         history = self.holdout.history()
         submissions = [answer for answer in history if answer.submitter is not None]
+        other_scores = {answer.metric for answer in submissions} - {self.scoring}
+        if other_scores:
+            raise ValueError(
+                f"scoring must be that of the earlier submissions, {other_scores.pop()!r}, got "
+                f"{self.scoring!r}. Scores of two metrics have no common places."
+            )
         spent_last = self.holdout.information_spent
         if len(submissions) < len(history):  # a final report followed
             spent_last = self.holdout.notes(SPENT)[-1]

@@ -163,6 +163,14 @@ def test_board_of_roc_auc_survives_a_restart_and_reports_the_first_place(y, path
     assert row.value == pytest.approx(best_score)
 
 
+def test_a_restarted_board_keeps_its_score(y, path):
+    start = functools.partial(Board, y, classes=[0, 1], step=0.1, ledger=path)
+    start().submit("ann", "model", labels_with(y, 800), 0.8)
+    with refused(ValueError, "balanced_accuracy"):
+        start(scoring="balanced_accuracy")
+    assert places(start()) == {"ann": 1}
+
+
 def test_score_without_proven_bound_needs_training_predictions(y, tmp_path):
     board = Board(y, classes=[0, 1], scoring="f1_macro", step=0.2, folder=tmp_path)
     with refused(ValueError, "training_predictions"):
