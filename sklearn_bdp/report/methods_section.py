@@ -631,10 +631,12 @@ def _named_estimates(report, rows, letter_of_model):
     names = []
     for row in rows:
         other_rows = [
-            other for other in report.rows if _kind(other) == _kind(row) and other not in rows
+            report_row
+            for report_row in report.rows
+            if _kind(report_row) == _kind(row) and report_row not in rows
         ]
         is_only_pair = bool(_PAIR.search(row.model)) and not row.subgroup
-        is_only_pair &= all(other.model == row.model for other in other_rows)
+        is_only_pair &= all(other_row.model == row.model for other_row in other_rows)
         if is_only_pair or not other_rows:
             rows_of_all_models.append(row)
             continue
@@ -795,10 +797,12 @@ def _level_sentences(report, rows):
         )
         return
     intervals = f"{len(rows)} approximate confidence intervals{purpose} were"
-    each, levels = " each", "these levels"
+    each_text = " each"
+    levels_text = "these levels"
     if len(rows) == 1:
         intervals = f"approximate confidence interval{purpose} was"
-        each, levels = "", "this level"
+        each_text = ""
+        levels_text = "this level"
     allowance = ", allowing for the earlier evaluations," * bool(report.n_batches)
     simultaneous = ""
     if len(report.rows) > 1:
@@ -810,8 +814,8 @@ def _level_sentences(report, rows):
         reserve *= bool(report.n_batches)
         allowance = f", allowing for {all_estimates} (Bonferroni{reserve}),"
     yield (
-        f"The {intervals} computed at level {level}{each}. At {levels}, the {simultaneous}nominal "
-        f"coverage{allowance} is {confidence}, {basis}."
+        f"The {intervals} computed at level {level}{each_text}. At {levels_text}, the "
+        f"{simultaneous}nominal coverage{allowance} is {confidence}, {basis}."
     )
 
 
