@@ -145,6 +145,10 @@ MISTAKES = {
         lambda: HoldoutConfig(confidence_level=0.05),
         "Set confidence_level=0.95 if intervals may be wrong with probability 0.05.",
     ),
+    "a confidence in percent": (
+        lambda: HoldoutConfig(confidence_level=95),
+        "Set confidence_level=0.95 for 95 %.",
+    ),
     "a level of privacy in words": (
         lambda: HoldoutConfig(epsilon="low"),
         "epsilon must be a number above 0 or 'auto', got epsilon='low'.",
@@ -286,6 +290,12 @@ MISTAKES = {
         "chooses candidates: refit='accuracy' or refit='roc_auc'.",
     ),
     "an unknown choice": (lambda: search(refit="best"), "Set refit=True to keep the best"),
+    "a number as the choice": (lambda: search(refit=3), "Set refit=True to keep the best"),
+    "an unknown number of candidates": (lambda: search(verify="none"), "Leave verify='all'"),
+    "a search without a grid": (
+        lambda: ReusableHoldoutSearchCV(NeverFits()),
+        "such as {'C': [0.1, 1.0]}",
+    ),
     "values without a name": (
         lambda: search(grid=[0.1, 1.0]),
         "param_grid must be a dict of parameter names and lists of values",
@@ -352,7 +362,7 @@ MISTAKES = {
     ),
     "a baseline of another length": (
         lambda: from_targets().final_report({"m": Y}, scoring="accuracy", compare=["yes"] * 5),
-        "estimators, compare and y_pred must be fitted models, or predictions of the 200 holdout",
+        "'baseline' must be a fitted model or predictions of the 200 holdout records",
     ),
     "no labels for a metric by class": (
         lambda: get_metric("roc_auc").evaluate(LogisticRegression(), X, Y),
@@ -518,6 +528,10 @@ MISTAKES = {
         lambda folder: ReusableHoldout(X, Y, ledger=folder),
         "it is a folder. Name a file in it.",
     ),
+    "a ledger in a folder that does not exist": (
+        lambda folder: ReusableHoldout(X, Y, ledger=folder / "new" / "a.sqlite"),
+        "first. The holdout was not queried.",
+    ),
     "a ledger at another database": (
         lambda: ReusableHoldout(X, Y, ledger="mysql://ann:secret@host/base"),
         "ledger must be a path, a postgresql:// URL or None, got mysql://.",
@@ -598,7 +612,7 @@ WRONG_ORDERS = {
     ),
     "years out of order": (
         lambda: in_time(indexed(np.r_[1900:2000, 1800:1900])),
-        "pass times=X.index",
+        "(1800 follows 1999 in row 100), so its rows may not be in time order",
     ),
     "tables one below the other": (
         lambda: in_time(pd.concat([FRAME[:100], FRAME[:100]])),

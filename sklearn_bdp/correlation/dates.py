@@ -313,13 +313,28 @@ def _undated_index_error(index, name):
             f"If it holds dates, set {name}.index = {parsing_call(values, name + '.index')}. "
             f"Otherwise, pass {in_order}. The holdout was not queried."
         )
-    problem = "that repeats" if index.is_monotonic_increasing else "that does not ascend"
+    problem = "that repeats"
+    if not index.is_monotonic_increasing:
+        problem = "that does not ascend"
+        examples = _first_descent(values) or examples
     return ValueError(
         f"{name} has an index {problem} ({examples}), so its rows may not be in time order. If it "
         f"counts years, days or other dates, pass times={name}.index. If its order is right, pass "
         f"{name}.sort_index() and the targets in the same order. Otherwise, pass {in_order}. The "
         "holdout was not queried."
     )
+
+
+def _first_descent(values):
+    """Return the first two neighbors that do not ascend, as text; empty if none can be compared."""
+    for i in range(1, len(values)):
+        try:
+            descends = values[i] < values[i - 1]
+        except TypeError:  # values of several types
+            return ""
+        if descends:
+            return f"{values[i]!r} follows {values[i - 1]!r} in row {i}"
+    return ""
 
 
 def _level_call(index, name):

@@ -85,7 +85,8 @@ UNKNOWN_TRAINING_ROWS = Diagnostic(
     "training set",
     "X contains rows that were not among the training rows when the search drew its holdout. Pass "
     "the training rows: train = search.train_indices_, X[train] and y[train] (.iloc[train] in "
-    "pandas). For new records, call holdout.check_training_rows(X, y) first, which is charged.",
+    "pandas). For new records, call holdout.check_training_rows(X, y) first (the "
+    "check is charged).",
     SharedRecordsError,
 )
 HOLDOUT_ROWS_IN_FIT_PARAMETER = Diagnostic(

@@ -368,7 +368,7 @@ def _unconfirmed_summary(path, scored_subsets, choice, selected_index, feature_g
         selection_text = "The fixed features alone are"
     selection_text += " handed on; on_empty='keep_best' keeps the others"
     if selected_index == choice.chosen_index:
-        selection_text = "They are kept"
+        selection_text = "These features are kept"
         if choice.is_size_requested:
             selection_text += " because n_features_to_select asks for them"
     baseline = _baseline_text(feature_groups)
@@ -376,11 +376,12 @@ def _unconfirmed_summary(path, scored_subsets, choice, selected_index, feature_g
     if choice.constant_index is not None:
         baseline_score = f", {baseline} scores {_score_text(path, choice.constant_index)}"
     chosen_subset = scored_subsets[choice.chosen_index]
+    verb = "scores" if len(chosen_subset.columns) == 1 else "score"
     return (
         f"{_NOT_CONFIRMED}: the best features may be no better than {baseline}. The "
-        f"{_count_features(chosen_subset.columns)} ({chosen_subset.ranking}) score "
+        f"{_count_features(chosen_subset.columns)} ({chosen_subset.ranking}) {verb} "
         f"{_score_text(path, choice.chosen_index)}{baseline_score}. {selection_text}. This does "
-        "not prove that they are useless. Add records, or do not interpret the list."
+        "not prove that features are useless. Add records, or do not interpret the list."
     )
 
 

@@ -147,8 +147,11 @@ class SQLiteBackend(Backend):
                 os.fsync(file.fileno())
             return _publish(draft, self.path)
         except OSError as error:
+            fix = ""
+            if not self.path.parent.is_dir():
+                fix = f" Create the folder {self.path.parent} first."
             raise LedgerUnavailableError(
-                f"ledger {self.path} cannot be created: {error.strerror}. The holdout was not "
+                f"ledger {self.path} cannot be created: {error.strerror}.{fix} The holdout was not "
                 "queried."
             ) from None
         finally:

@@ -48,7 +48,14 @@ SYNONYMS = {
     "tpr": "recall",
 }
 #: Functions of scikit-learn that have no name as a metric, by their common names, as above.
-_FUNCTIONS = dict.fromkeys(("kappa", "cohenkappa", "cohenskappa"), "cohen_kappa_score")
+_FUNCTIONS = {
+    **dict.fromkeys(("kappa", "cohenkappa", "cohenskappa"), "cohen_kappa_score"),
+    "fbeta": "fbeta_score, beta=2",
+    "f2": "fbeta_score, beta=2",
+    "hinge": "hinge_loss, greater_is_better=False, response_method='decision_function'",
+    "hingeloss": "hinge_loss, greater_is_better=False, response_method='decision_function'",
+    "tweedie": "d2_tweedie_score, power=1.5",
+}
 #: Smallest similarity of a misspelled name, from 0 to 1.
 _MIN_SIMILARITY = 0.7
 

@@ -10,12 +10,16 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 
-from sklearn_bdp.model_selection._search import ARGUMENT_HINTS, ReusableHoldoutSearchCV
+from sklearn_bdp.model_selection._search import (
+    ARGUMENT_HINTS,
+    REQUIRED_ARGUMENTS,
+    ReusableHoldoutSearchCV,
+)
 from sklearn_bdp.utils.argument_hints import with_argument_hints
 from sklearn_bdp.utils.sklearn_compat import Interval, SuccessiveHalving, halve, num_samples
 
 
-@with_argument_hints(ARGUMENT_HINTS)
+@with_argument_hints(ARGUMENT_HINTS, REQUIRED_ARGUMENTS)
 class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     r"""Search by successive halving, with the last iteration verified on a reusable holdout.
 

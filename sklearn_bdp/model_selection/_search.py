@@ -52,10 +52,11 @@ from sklearn_bdp.release.certificate import HoldoutCertificate
 from sklearn_bdp.release.context import CVData
 from sklearn_bdp.release.graded_release import leading_position
 from sklearn_bdp.release.preview import Preview
-from sklearn_bdp.utils.argument_hints import with_argument_hints
+from sklearn_bdp.utils.argument_hints import with_argument_hints, with_parameter_hint
 from sklearn_bdp.utils.hashing import data_digest, object_digest, query_key
 from sklearn_bdp.utils.sklearn_compat import (
     Interval,
+    InvalidParameterError,
     StrOptions,
     as_indices,
     check_method_params,
@@ -94,7 +95,21 @@ ARGUMENT_HINTS = {
 }
 
 
-@with_argument_hints(ARGUMENT_HINTS)
+#: Fix by name of an argument that a call lacks.
+REQUIRED_ARGUMENTS = {
+    "param_grid": "Pass a dict of parameter names and lists of values, such as {'C': [0.1, 1.0]}."
+}
+#: Fix by name of a parameter whose value scikit-learn's validation rejects.
+_PARAMETER_HINTS = {
+    "cv": "Set cv=5, or pass a splitter such as KFold(5).",
+    "n_iter": "Set n_iter=20 to sample 20 candidates, or n_iter=None for all of them.",
+    "random_state": "Set random_state=0.",
+    "refit": "Set refit=True to keep the best verified model.",
+    "verify": "Leave verify='all', or set the number of candidates to verify.",
+}
+
+
+@with_argument_hints(ARGUMENT_HINTS, REQUIRED_ARGUMENTS)
 class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     r"""Hyperparameter search by cross-validation, verified on a reusable holdout.
 
@@ -270,6 +285,13 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         self.n_iter, self.random_state = n_iter, random_state
         self.holdout, self.correlation = holdout, correlation
         self.verify = verify
+
+    def _validate_params(self):
+        """Validate parameters as scikit-learn does. Errors also state a fix."""
+        try:
+            super()._validate_params()
+        except InvalidParameterError as error:
+            raise with_parameter_hint(error, _PARAMETER_HINTS) from None
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Call ``evaluate_candidates`` with the grid, or with the sampled candidates."""

@@ -93,6 +93,6 @@ def check_open(ledger_state):
         raise HoldoutClosedError(
             f"This holdout was closed by its final report on {last.time[:10]}. Its intervals "
             "assume no later queries. holdout.report_ shows the report again, and recorded answers "
-            "remain free by key. Metrics and models that are reported together belong into one "
-            "final_report(). Use new records to verify another model."
+            "remain free by key. Pass all models and metrics to one final_report(). Use new "
+            "records for further ones."
         )

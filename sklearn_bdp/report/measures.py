@@ -900,10 +900,11 @@ def _check_length(name, predictions, n):
     except ValueError:  # rows of several lengths
         shape = ()
     if len(shape) not in (1, 2) or shape[0] != n:
+        allowed = "predictions" if name == "y_pred" else "a fitted model or predictions"
         raise TypeError(
-            "estimators, compare and y_pred must be fitted models, or predictions of the "
-            f"{n} holdout records in their order, got {name!r} as {type(predictions).__name__} "
-            f"of shape {shape}. The holdout was not queried."
+            f"{name!r} must be {allowed} of the {n} holdout records in their order, got "
+            f"{type(predictions).__name__} of shape {shape}. Predict the rows X[holdout_indices_] "
+            "of the search, or those that ReusableHoldout got. The holdout was not queried."
         )
 
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+
+from sklearn_bdp.utils.sklearn_compat import InvalidParameterError
 
 _Class = TypeVar("_Class", bound=type[Any])
 
 
-def with_argument_hints(hints: Mapping[str, str]) -> Callable[[_Class], _Class]:
-    """Return a class decorator that explains arguments of other classes.
+def with_argument_hints(
+    hints: Mapping[str, str], required: Mapping[str, str] | None = None
+) -> Callable[[_Class], _Class]:
+    """Return a class decorator that explains arguments of other classes, and missing ones.
 
     Parameters
     ----------
     hints : mapping of str to str
         Fix by name of an argument that the class does not have.
+    required : mapping of str to str, default=None
+        Fix by name of an argument without a default, for a call without it.
 
     Returns
     -------
@@ -25,6 +33,7 @@ def with_argument_hints(hints: Mapping[str, str]) -> Callable[[_Class], _Class]:
 
     def decorate(decorated_class: _Class) -> _Class:
         init = decorated_class.__init__
+        argument_names = list(inspect.signature(init).parameters)[1:]  # without self
 
         @functools.wraps(init)
         def checked_init(self, *args, **kwargs):
@@ -33,9 +42,37 @@ def with_argument_hints(hints: Mapping[str, str]) -> Callable[[_Class], _Class]:
                     raise TypeError(
                         f"{decorated_class.__name__} has no argument {name!r}. {hints[name]}"
                     )
+            for name in argument_names[len(args) :]:
+                if name in (required or {}) and name not in kwargs:
+                    raise TypeError(
+                        f"{decorated_class.__name__} needs the argument {name!r}. {required[name]}"
+                    )
             init(self, *args, **kwargs)
 
         decorated_class.__init__ = checked_init
         return decorated_class
 
     return decorate
+
+
+def with_parameter_hint(
+    error: InvalidParameterError, hints: Mapping[str, str]
+) -> InvalidParameterError:
+    """Return an error of scikit-learn's parameter validation that also states a fix.
+
+    Parameters
+    ----------
+    error : InvalidParameterError
+        Its text begins with the name of the parameter.
+    hints : mapping of str to str
+        Fix by name of a parameter.
+
+    Returns
+    -------
+    InvalidParameterError
+        The same error if there is no hint for its parameter.
+    """
+    match = re.match(r"The '(\w+)' parameter of", str(error))
+    if match is None or match[1] not in hints:
+        return error
+    return InvalidParameterError(f"{error} {hints[match[1]]}")

@@ -19,7 +19,7 @@ from sklearn.model_selection._validation import _fit_and_score
 from sklearn.model_selection._validation import _insert_error_scores as insert_error_scores
 from sklearn.model_selection._validation import _warn_or_raise_about_fit_failures as report_failures
 from sklearn.utils import _safe_indexing as safe_indexing
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils._response import _get_response_values as get_response_values
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import _safe_split as safe_split

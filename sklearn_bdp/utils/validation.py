@@ -91,6 +91,11 @@ def failure_probability(confidence_level):
     The difference is taken in decimals: ``1 - 0.95`` in floating point is not ``0.05``, and a
     ledger must find its own settings again. Raises ValueError for other levels.
     """
+    if isinstance(confidence_level, numbers.Real) and 50 <= confidence_level < 100:
+        raise ValueError(
+            f"confidence_level must be a number in [0.5, 1), got {confidence_level!r}. Set "
+            f"confidence_level={confidence_level / 100:g} for {confidence_level:g} %."
+        )
     probability = check_probability("confidence_level", confidence_level)
     if not probability >= 0.5:
         raise ValueError(

@@ -291,7 +291,7 @@ def test_unconfirmed_features_are_not_called_useless():
     with warned(NothingConfirmedWarning):
         fitted = selector().fit(X, y)
     text = str(fitted.report()) + str(fitted.certificate_)
-    assert "This does not prove that they are useless" in text
+    assert "This does not prove that features are useless" in text
     assert "othing helps" not in text
 
 
