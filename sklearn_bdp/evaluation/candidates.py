@@ -65,7 +65,7 @@ _CHUNKS_PER_WORKER = 16
 
 
 def targets(X, y):
-    """Return ``y``, or zeros if there are no targets."""
+    """Return ``y``, or a zero for each record if there are no targets."""
     return np.zeros(num_samples(X)) if y is None else y
 
 
@@ -79,21 +79,21 @@ class SearchSetup:
     X_holdout: object = field(repr=False)  # holdout records
     y_holdout: object = field(repr=False)  # targets of the holdout records
     metric: object  # metric that ranks the candidates
-    fit_params: dict = field(repr=False)  # passed to ``fit``, for all training records
-    error_score: object = math.nan  # "raise", or a number for a failed fit
+    #: Arguments of the estimator's ``fit`` by name, with values for all training records.
+    fit_params: dict = field(repr=False)
+    error_score: object = math.nan  # "raise", or the training score of a failed fit
     #: Pairs of training and test positions in the training set, for cross-validation.
     folds: Any = field(default=(), repr=False)
-    n_effective: float = math.nan  # effective number of training records
+    n_effective: float = math.nan  # effective number of training records; NaN in searches
     #: Secondary metrics by name, which are verified for each candidate and do not rank.
     secondary: dict = field(default_factory=dict)
-    dates: Any = field(default=None, repr=False)  # date number of each training record, or None
-    #: Code of the sampling unit of each test record, in the order of the folds, or None, and the
-    #: reason if there are none. See :func:`~sklearn_bdp.evaluation.fits.tested_units`.
+    dates: Any = field(default=None, repr=False)  # date code of each training record, or None
+    #: Result of :func:`~sklearn_bdp.evaluation.fits.tested_units` for the folds, in selectors.
     tested_units: tuple[Any, str] = field(default=(None, ""), repr=False)
 
     @classmethod
     def from_split(cls, meta_estimator, holdout_split, **settings):
-        """Return the setup of a search or selector; ``settings``: the other fields."""
+        """Return the setup of a search or selector; ``settings``: fields not set here, by name."""
         return cls(
             clone(meta_estimator.estimator),
             X=holdout_split.X,
@@ -115,7 +115,10 @@ class Candidate:
 
     @property
     def description(self):
-        """Text about the candidate for the ledger, or None for the estimator as it is."""
+        """Text with the number of columns, or the parameters if no columns are selected.
+
+        None for the estimator as it is.
+        """
         if self.columns is not None:
             return f"{len(self.columns)} columns"
         return ", ".join(f"{name}={value!r:.40}" for name, value in self.params.items()) or None
@@ -123,21 +126,24 @@ class Candidate:
 
 @dataclass(frozen=True)
 class FitResult:
-    """Result that a worker returns for a candidate: model, raw holdout scores, time and error."""
+    """Result that a worker returns for a candidate: model, raw holdout scores, time and error.
 
-    #: Raw holdout scores, which are passed to the holdout only.
+    Results in ``secondary`` have no model, time or error.
+    """
+
+    #: Evaluation with raw holdout scores on one metric, which is passed to the holdout only.
     evaluation: object = field(default=None, repr=False)
-    key: str | None = None  # query key from the fitted model, if it was requested
+    key: str | None = None  # query key from the fitted model; None: not requested, or no digest
     model: object = field(default=None, repr=False)  # fitted on the training set
     fit_time: float = math.nan  # seconds
     error: str = ""  # traceback of a failed fit, else empty
-    #: Results with key and holdout scores, by name of the secondary metrics that can score it.
+    #: FitResult with key and holdout scores, by name of the secondary metrics that can score it.
     secondary: dict = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
 class MissingAnswer:
-    """Placeholder for the answer to a query that was not sent to the holdout."""
+    """Placeholder for the answer to a query that the holdout did not answer."""
 
     source: str = "unanswered"  # text in the column ``answered_from``
     interval: str = "none"
@@ -150,13 +156,13 @@ class MissingAnswer:
 class FitTask:
     """One fit of a candidate: on the training set, or on the training records of a fold."""
 
-    row: int  # row of the candidate in ``cv_results_``
+    row: Any  # row of the candidate in ``cv_results_``; in selectors, the candidate's columns
     candidate: Candidate = field(repr=False)
     needs_model_key: bool = False  # whether the query key must come from the fitted model
     fit_key: str | None = None  # identifies a fit on a fold after an interruption
-    #: Index of the candidate among those of this round, and their number, for messages.
+    #: Index of the candidate among those of one round of cross-validation, and their number.
     candidate_progress: tuple = (0, 0)
-    context: object = field(default=None, repr=False)  # callback context of scikit-learn
+    context: object = field(default=None, repr=False)  # callback context of scikit-learn, or None
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,12 +170,13 @@ class HoldoutFitJob:
     """Fits of candidates on the whole training set, with scores of each holdout record."""
 
     setup: SearchSetup = field(repr=False)
-    caller: object = field(default=None, repr=False)  # the search, for callbacks
+    caller: object = field(default=None, repr=False)  # the search, for callbacks, or None
 
     def run(self, task, memory=None):
         """Return the :class:`FitResult` of the candidate of a :class:`FitTask`.
 
-        If the fit fails, it has a traceback and no scores, unless ``error_score`` is "raise".
+        If the fit fails, the result has a traceback and no scores, or the error is raised if
+        ``error_score`` is "raise". Errors of scoring are raised as :meth:`_evaluate` states.
         ``memory``: :class:`PrefixMemory` that the candidates of a worker share, or None.
         """
         setup = self.setup
@@ -199,7 +206,7 @@ class HoldoutFitJob:
         return {None: self.setup.metric, **self.setup.secondary}
 
     def _query_keys(self, model, task, memory):
-        """Return the query keys of a fitted model by name of the metric.
+        """Return the query keys of a fitted model by name of the metric; None without a digest.
 
         They are computed before the model scores the holdout, so no key depends on the holdout.
         """
@@ -214,7 +221,8 @@ class HoldoutFitJob:
         """Return by metric name a :class:`FitResult` with raw holdout scores and query key.
 
         ``columns``: of the candidate; ``keys``: query keys by metric name, may be empty. Secondary
-        metrics that raise an error are left out. An error of the metric that ranks is raised.
+        metrics that cannot score the model are left out. An error of the metric that ranks is
+        raised, and so is a ScoreContractError of any metric.
         """
         X_holdout = select_columns(self.setup.X_holdout, columns)
         results = {}
@@ -232,7 +240,10 @@ class HoldoutFitJob:
 
 
 def fit_candidate(setup, candidate, memory=None):
-    """Return the model of a candidate, fitted on the training set."""
+    """Return the model of a candidate, fitted on the training set.
+
+    ``memory``: :class:`PrefixMemory`, or None.
+    """
     # Estimators may change their data in place, so each candidate gets a copy.
     X = copy_data(select_columns(setup.X, candidate.columns))
     y = copy_data(setup.y)
@@ -243,7 +254,8 @@ def fit_candidate(setup, candidate, memory=None):
 def fit_clone(setup, candidate, X, y, fit_params, memory=None):
     """Return the model of a candidate, fitted on some training records.
 
-    If ``candidate.columns`` is empty, the model is a constant prediction that suits the metric.
+    ``X``, ``y``: these records, with the candidate's columns, and their targets. If
+    ``candidate.columns`` is empty, the model is a constant prediction that suits the metric.
     ``fit_params``: arguments of ``fit`` for these records, by name. ``memory``:
     :class:`PrefixMemory` for fits on the whole training set, or None.
     """
@@ -265,7 +277,7 @@ def fit_clone(setup, candidate, X, y, fit_params, memory=None):
 
 
 def fit_fold(setup, candidate, X, fold):
-    """Return the model fitted on the training records of a fold, and its test records and targets.
+    """Return a candidate's model fitted on a fold, and the test records and targets of the fold.
 
     ``X``: the candidate's columns of all training records. ``fold``: training and test positions.
     """
@@ -293,8 +305,9 @@ def cross_validate_candidate(setup, candidate):
     """Return out-of-fold scores of a candidate in [0, 1], and the effect of clipping on them.
 
     There is one score per training record, or one per fold if the metric is not a mean over
-    records. Records in no test fold have NaN. The effect of clipping is a Clipping, or None if the
-    metric does not clip. Errors of a fit are raised.
+    records. Records in no test fold have NaN. The effect of clipping is a Clipping of the test
+    records, or None if the metric does not clip or the effect is unknown for all folds. Errors of
+    fits and scores are raised.
     """
     metric = setup.metric
     X = select_columns(setup.X, candidate.columns)
@@ -327,9 +340,9 @@ class PrefixMemory:
 
     Candidates that share their first steps fit them once. A step is identified by its parameters
     and by those of the steps before it. The cache is for one worker and one data set at a time. It
-    returns copies of transformed records, so that later steps may work in place. Steps that draw
-    random numbers without a seed, and steps that cannot be digested, are refitted for each
-    candidate.
+    keeps copies of transformed records, so that later steps may work in place. Steps with a
+    ``random_state`` that is not an integer, steps that cannot be digested, and all steps after them
+    are refitted for each candidate.
     """
 
     location = "memory"  # a memory with a location makes pipelines clone their transformers
@@ -388,10 +401,11 @@ class PrefixMemory:
     def cached_predictor(self, model, X, X_name, *, metric=None):
         """Return a predictor that takes the transformed records of ``X`` from this cache.
 
-        ``model``: the pipeline that was fitted last with this cache. Other models are returned
-        unchanged, and so is a pipeline with a step that cannot be shared. ``X_name``: name of
-        ``X``, unique for the records of the fit. ``metric``: the metric that will score the model,
-        or None. A user's own score function gets the model itself.
+        ``model``: the model that was fitted last with this cache attached. It is returned itself
+        unless it is a pipeline whose steps before the last one are all shared, and also if
+        ``metric``, which will score the model, is a user's own score function. ``metric`` may be
+        None. ``X_name``: name that stands for these records as long as ``fit_data_name`` of
+        :meth:`attach` stays the same.
         """
         is_custom_score = metric is not None and not metric.uses_predictions_only
         if is_custom_score or not self._step_digests or type(model) is not Pipeline:
@@ -402,8 +416,9 @@ class PrefixMemory:
     def get_or_compute(self, cache_key, compute):
         """Return transformed records and fitted step from the cache, or compute and cache them.
 
-        ``compute``: function without arguments that returns both. Records that are larger than the
-        cache, or whose size is unknown, are not cached.
+        ``compute``: function without arguments that returns both; the step is None for records that
+        a fitted pipeline transformed. Records that are larger than the cache, or whose size is
+        unknown, are not cached.
         """
         if cache_key in self._cache:
             self._cache.move_to_end(cache_key)
@@ -423,8 +438,9 @@ class PrefixMemory:
 class SharedPipeline:
     """Fitted pipeline whose predictions for one data set use cached transformed records.
 
-    Predictions are those of the pipeline. The cached records are used for ``X`` with ``n`` records;
-    predictions for other numbers of records and other attributes come from the pipeline.
+    Predictions are those of the pipeline. The cached records are used if ``X`` has as many records
+    as this data set. Predictions for other numbers of records, and all other attributes, come from
+    the pipeline.
     """
 
     def __init__(self, pipeline, memory, cache_key, n):
@@ -470,7 +486,8 @@ class SharedPipeline:
 def _step_digest(transformer):
     """Return the digest of an unfitted step.
 
-    None if two fits of it may differ, or if it cannot be pickled.
+    None if a ``random_state`` in it is not an integer, because two fits may then differ, and if it
+    cannot be pickled.
     """
     try:
         params = transformer.get_params(deep=True)
@@ -483,7 +500,7 @@ def _step_digest(transformer):
 
 
 def _n_bytes(X):
-    """Return the size in bytes of an array, sparse matrix or frame, or None for other types."""
+    """Return the size in bytes of an array, a CSR or CSC matrix or a frame, None for others."""
     if isinstance(X, np.ndarray):
         return X.nbytes
     if scipy.sparse.issparse(X) and X.format in ("csr", "csc"):
@@ -494,15 +511,16 @@ def _n_bytes(X):
 
 
 def run_jobs(jobs, on_result, *, n_jobs, pre_dispatch):
-    """Run fits, and call ``on_result(job, task, result)`` for each as soon as it is finished.
+    """Run fits, and call ``on_result(job, task, result)`` for each finished fit.
+
+    Workers return the results of several fits together.
 
     Parameters
     ----------
     jobs : list of (HoldoutFitJob or CVFitJob, list of FitTask)
         Each job with the fits that it runs.
     on_result : callable
-        Receives the results. Results may contain fitted models, so this function keeps none of
-        them while it waits for the next one.
+        Receives the results, which may contain fitted models. It is called in this process.
     n_jobs, pre_dispatch : object
         As for a search of scikit-learn.
     """
@@ -520,7 +538,7 @@ def run_jobs(jobs, on_result, *, n_jobs, pre_dispatch):
     chunks = []  # pairs of a job and some of its tasks
     for job, tasks in jobs:
         if tasks:  # there are none if all fits of a fold were finished earlier
-            chunks += [(job, tasks[rows]) for rows in gen_batches(len(tasks), chunk_size)]
+            chunks += [(job, tasks[part]) for part in gen_batches(len(tasks), chunk_size)]
     for chunk_index, results in _run_in_parallel(chunks, n_jobs, pre_dispatch):
         job, tasks = chunks[chunk_index]
         for task, result in zip(tasks, results, strict=True):
@@ -529,7 +547,7 @@ def run_jobs(jobs, on_result, *, n_jobs, pre_dispatch):
 
 
 class _ProgressMessages:
-    """Messages about finished fits and remaining time, one per ``_MESSAGE_INTERVAL`` at most."""
+    """Messages on finished fits and remaining minutes, at most one per ``_MESSAGE_INTERVAL``."""
 
     def __init__(self, n_fits):
         self._n_fits = n_fits
@@ -538,7 +556,7 @@ class _ProgressMessages:
         self._message_time = self._start_time  # of the last message
 
     def count_fit(self):
-        """Count a finished fit, and print a message if the last one is old enough."""
+        """Count a finished fit; print a message if fits remain and the last one is old enough."""
         self._n_finished += 1
         now = time.monotonic()
         n_remaining = self._n_fits - self._n_finished
@@ -569,10 +587,11 @@ def _run_chunk(chunk_index, job, tasks):
 
 
 class ModelStore:
-    """Fitted models of a batch: the best one in memory, the others on disk or to be refitted.
+    """Fitted models of candidates: the best one in memory, the others on disk or to be refitted.
 
     "Best" refers to the cross-validated score. Only after verification it is clear which model is
-    selected. Models that can be refitted identically are dropped.
+    selected. Models other than the best one are dropped if they can be refitted identically, and
+    stay in memory if they cannot be pickled. Rows are those of :class:`FitTask`.
     """
 
     def __init__(self):
@@ -585,8 +604,8 @@ class ModelStore:
     def put(self, row, model, *, cv_score, repeatable):
         """Add the model of a row; ``repeatable``: whether a new fit would be identical.
 
-        The better one of this model and the leader stays in memory, and the other one is stored.
-        ``cv_score``: in the same units for all models.
+        The better one of this model and the best one so far stays in memory as it is, and the other
+        one is stored or dropped. ``cv_score``: in the same units for all models.
         """
         entries = [(cv_score, row, repeatable, model), self._leader]
         worse_entry, self._leader = sorted(entries, key=operator.itemgetter(0))
@@ -616,17 +635,22 @@ class ModelStore:
 
 @dataclass
 class CandidateQuery:
-    """Query about a candidate on the metric that ranks, and its answer, with scores in [0, 1]."""
+    """Query about a candidate on one metric, and its answer, with scores in [0, 1].
+
+    The query on the metric that ranks contains those on secondary metrics.
+    """
 
     columns: tuple | None  # positions of the candidate's columns; None: all
-    cv_score: float  # cross-validated score
-    answer: Any = field(default_factory=MissingAnswer)  # AnswerRecord of the holdout, if any
-    variance: float = math.nan  # of the scores of training records; NaN: unknown
-    kurtosis: float = math.nan  # of the scores of training records; NaN: unknown
-    #: Training score in score units that selects confirmed candidates; NaN: ``cv_score`` does.
+    cv_score: float  # cross-validated score; NaN: the holdout is not queried
+    answer: Any = field(default_factory=MissingAnswer)  # AnswerRecord or MissingAnswer
+    variance: float = math.nan  # of the scores of training records, or of dates; NaN: unknown
+    kurtosis: float = math.nan  # of the same scores; NaN: unknown
+    #: Training score in score units by which confirmed candidates are selected; NaN: by
+    #: ``cv_score``.
     selection_score: float = math.nan
     key: str | None = None  # query key
-    #: FitResult of the candidate. It holds raw holdout scores until the query is answered.
+    #: FitResult of the candidate on this metric, or None. It holds raw holdout scores until the
+    #: query is answered.
     fit_result: object = field(default=None, repr=False)
     #: The metric, and a description of the candidate or None.
     about: tuple | None = field(default=None, repr=False)
@@ -637,10 +661,7 @@ class CandidateQuery:
 
     @property
     def smaller_score(self):
-        """Smaller one of the cross-validated and the verified score in [0, 1]; NaN without answer.
-
-        It is used where a high verified score may be due to chance.
-        """
+        """Smaller one of the cross-validated and the verified score; NaN without the latter."""
         verified_score = self.answer.value
         if not math.isfinite(verified_score):
             return math.nan
@@ -649,7 +670,7 @@ class CandidateQuery:
     def in_units(self, metric):
         """Return a list: the verified score and both ends of its interval, in score units.
 
-        All are NaN without an answer.
+        All are NaN without an answer. ``metric``: the metric of the query.
         """
         ends = metric.ends_from_unit(self.answer.lower, self.answer.upper)
         return [float(metric.from_unit(self.answer.value)), *map(float, ends)]
@@ -658,8 +679,8 @@ class CandidateQuery:
 def rescale_to_metric(metric, record):
     """Return a recorded answer with scores in [0, 1] relative to the range of a metric.
 
-    The range of a metric without a proven bound may have changed since the answer was recorded.
-    Answers about other metrics, and answers without a recorded range, are returned unchanged.
+    The range of a metric without a proven bound may have changed since the answer was recorded. The
+    record is returned unchanged for a metric with a proven bound, and if it has no range.
     """
     if not isinstance(metric, ApproximateMetric) or record.scale is None:
         return record
@@ -674,11 +695,11 @@ def rescale_to_metric(metric, record):
 def _selection_ranks(ranking_queries, cv_scores):
     """Return the ranks of queries by their selection scores, from 1, the best one first.
 
-    Selection scores are training scores, so the ranks are public. Secondary queries have none and
-    are ranked by their cross-validated scores. The result is None if cross-validated scores order
-    the ranking queries in the same way, or if one of these has no selection score.
+    Selection scores are training scores, so the ranks are public. Secondary queries have none, and
+    their cross-validated scores are used. The result is None without ranking queries, if
+    cross-validated scores order these in the same way, or if one of them has no selection score.
     ``ranking_queries``: queries of the metric that ranks. ``cv_scores``: cross-validated scores of
-    these, and of secondary queries after them.
+    these in [0, 1], and of secondary queries after them.
     """
     n_ranking = len(ranking_queries)
     selection_scores = np.array([query.selection_score for query in ranking_queries])
@@ -718,9 +739,11 @@ class Verifier:
         self._metrics = {None: setup.metric, **setup.secondary}
         self._ranged_metrics = self._metrics  # with their public ranges, see use_metrics
         self._has_user_code = has_user_code(setup.estimator)
-        self._training_digest = None  # of the training set
-        self._recipes = {}  # candidate and recipe key, by id of the candidate and name of metric
-        self._recipe_contexts = {}  # digests of metric and parameters of fit, by name of metric
+        self._training_digest = None  # of the training set, computed when it is needed
+        #: Candidate and recipe key, by id of the candidate, None without parameters, and name of
+        #: the metric.
+        self._recipes = {}
+        self._recipe_contexts = {}  # digest of metric and parameters of fit, by name of the metric
         self._recorded_answers = {}  # AnswerRecord or None, by query keys that were looked up
         #: FitResult of each fit that was not verified yet, by row, with raw holdout scores.
         self.pending_results = {}
@@ -728,12 +751,12 @@ class Verifier:
         self.row_wise_check = BatchDependenceCheck(setup.dates)
 
     def key(self, candidate, name=None):
-        """Return the query key of a candidate before it is fitted, or None if fits may differ.
+        """Return the query key of a candidate before it is fitted.
 
-        The key is a digest of everything that a fitted model depends on, and it does not depend
-        on the holdout. ``name``: of a secondary metric, None for the metric that ranks. Secondary
-        metrics have separate keys: their answers are coarse, and a search that ranks by such a
-        metric needs a finer one.
+        None if two fits may differ, or if something has no digest. The key is a digest of the
+        metric and of everything that a fitted model depends on, so not of the holdout. ``name``: of
+        a secondary metric, None for the metric that ranks. Secondary metrics have separate keys:
+        their answers are coarse, and a search that ranks by such a metric needs finer ones.
         """
         # Candidates without parameters share a recipe: the key covers their columns.
         candidate_id = id(candidate) if candidate.params else None
@@ -748,7 +771,7 @@ class Verifier:
         return content_key(key_type, recipe, candidate.columns)
 
     def _recipe_key(self, params, name):
-        """Return the key of a fit with these parameters on all columns, None if fits may differ.
+        """Return the key of a fit with these parameters on all columns, or None as :meth:`key`.
 
         ``params``: of a candidate; ``name``: of a secondary metric, None for the metric that ranks.
         """
@@ -774,7 +797,8 @@ class Verifier:
         """Return the tasks whose candidate still has to be fitted on the whole training set.
 
         Tasks are left out if all their queries have recorded answers, or if the result of the fit
-        is pending. ``needs_model_key`` is set, and ``context`` is None.
+        is pending. ``needs_model_key`` of the returned tasks states whether :meth:`key` of the
+        metric that ranks is None, and their ``context`` is None.
         """
         names = tuple(self._metrics)
         keys = [[self.key(task.candidate, name) for name in names] for task in tasks]
@@ -800,10 +824,10 @@ class Verifier:
         self.pending_results[task.row] = replace(fit_result, model=None)
 
     def _check_row_wise(self, model, candidate):
-        """Check on training records whether a model predicts each record separately.
+        """Check on training records whether predictions and scores depend on other records.
 
-        If not, a warning follows, and the certificate gets an assumption. A score function of the
-        user that depends on other records raises an error.
+        :class:`~sklearn_bdp.diagnostics.scores.BatchDependenceCheck` keeps or raises the findings.
+        Constant predictions of no columns are not checked.
         """
         if candidate.columns != ():
             X = select_columns(self.setup.X, candidate.columns)
@@ -813,11 +837,10 @@ class Verifier:
 
     @strip_traceback_frames  # the frames hold raw scores
     def fit(self, rows, candidates, cv_scores):
-        """Fit the candidates of these rows on the training set, if not fitted or recorded yet.
+        """Fit candidates on the training set, unless they are fitted or their answers recorded.
 
-        ``cv_scores``: in [0, 1]. If the fits are interrupted, candidates with all fits finished are
-        queried before the error is raised again, unless the public range of a metric depends on the
-        scores of all candidates.
+        ``rows``: of the candidates, as in :class:`FitTask`; ``cv_scores``: in [0, 1]. If the fits
+        are interrupted, :meth:`verify_finished` is called before the error is raised again.
         """
         tasks = [FitTask(row, candidate) for row, candidate in zip(rows, candidates, strict=True)]
         cv_scores_by_row = dict(zip(rows, cv_scores, strict=True))
@@ -842,9 +865,9 @@ class Verifier:
     def verify_finished(self, tasks, cv_scores_by_row):
         """Verify the candidates that were fitted and cross-validated before an interruption.
 
-        Nothing is verified if the public range of a metric depends on all candidates. Errors of the
-        queries are suppressed. ``cv_scores_by_row``: in [0, 1], NaN for candidates with unfinished
-        folds.
+        Nothing is verified if the public range of a metric depends on all candidates. Warnings and
+        errors of the queries are suppressed. ``cv_scores_by_row``: in [0, 1], NaN for candidates
+        with unfinished folds.
         """
         if any(map(self._needs_all_candidates, self._metrics.values())):
             return
@@ -878,20 +901,21 @@ class Verifier:
         n_train=None,
         selection_scores=None,
     ):
-        """Return a :class:`CandidateQuery` with its answer for each candidate, in one batch.
+        """Query the holdout; return a :class:`CandidateQuery` with its answer for each candidate.
 
         Parameters
         ----------
         candidates : list of Candidate or tuple
             A tuple is the columns of a candidate.
         cv_scores : sequence of float
-            Cross-validated scores in [0, 1]. A candidate with NaN is not verified.
-        rows : list of int or None
-            Rows of candidates that were fitted before. None: they are fitted here.
+            Cross-validated scores in [0, 1]. About a candidate with NaN the holdout is not queried.
+        rows : list or None
+            Rows of the candidates, which were fitted before. None: they are fitted here.
         secondary : dict or None
             Cross-validated scores of each candidate in [0, 1], by name of a secondary metric.
         variances, kurtosis : sequence of float or None
-            Variance and kurtosis of the scores of training records, for each candidate.
+            Variance and kurtosis of the scores of training records, or of dates, in [0, 1], for
+            each candidate.
         references : callable or None
             Needed for metrics without a proven bound: takes the index of a candidate in
             ``candidates`` and the name of a secondary metric (None for the metric that ranks), and
@@ -899,8 +923,16 @@ class Verifier:
         n_train : float or None
             Number of training records behind a cross-validated score. None: all of them.
         selection_scores : sequence of float or None
-            Training scores in score units that select one of the confirmed candidates. None: the
-            cross-validated scores do.
+            Training scores in score units by which a confirmed candidate is selected. None: it is
+            selected by the cross-validated scores.
+
+        Raises
+        ------
+        ValueError
+            If all fits failed.
+        BudgetExhaustedError
+            If the budget is too small for the queries on the metric that ranks and
+            ``on_exhausted="raise"``.
         """
         candidates = [
             candidate if isinstance(candidate, Candidate) else Candidate(columns=candidate)
@@ -960,9 +992,9 @@ class Verifier:
         self._ranged_metrics = {None: metric, **secondary}
 
     def _fit_with_score(self, candidates, cv_scores):
-        """Fit the candidates with a cross-validated score; return the key of every candidate.
+        """Fit the candidates with a cross-validated score; return the row of every candidate.
 
-        The key is the tuple of its columns of ``X``: candidates of selectors have no row in
+        The row is the ``columns`` of the candidate: candidates of selectors have no row in
         ``cv_results_``. ``cv_scores``: in [0, 1]; NaN: the candidate is not fitted.
         """
         rows = [candidate.columns for candidate in candidates]
@@ -977,9 +1009,9 @@ class Verifier:
     def _answer(self, ranking_queries, secondary_queries, n_train):
         """Query the holdout in one batch, and set the answers of the queries.
 
-        If the budget is too small, this raises BudgetExhaustedError for a batch with the metric
-        that ranks, and leaves a batch of secondary metrics unanswered. Without a query nothing is
-        done. ``n_train``: see :meth:`verify`.
+        If the holdout raises BudgetExhaustedError, a batch with the metric that ranks raises it,
+        too, and a batch of secondary metrics stays unanswered. Without a query nothing is done.
+        ``n_train``: see :meth:`verify`.
         """
         queries = [*ranking_queries, *secondary_queries]
         if not queries:
@@ -987,12 +1019,13 @@ class Verifier:
         cv_scores = np.array([query.cv_score for query in queries])
         is_secondary = np.arange(len(queries)) >= len(ranking_queries)
         ranks = _selection_ranks(ranking_queries, cv_scores)
+        # Cross-validated score of the candidate that training scores select.
         if ranks is None:
-            best_cv_score = cv_scores[~is_secondary].max(initial=0.0)
+            leader_cv_score = cv_scores[~is_secondary].max(initial=0.0)
         else:
-            best_cv_score = cv_scores[np.argmin(ranks[: len(ranking_queries)])]
-        # Intervals of candidates far behind the best one may be wide.
-        distances = np.maximum(best_cv_score - cv_scores, 0.0)
+            leader_cv_score = cv_scores[np.argmin(ranks[: len(ranking_queries)])]
+        # Intervals of candidates far behind the leader may be wide.
+        distances = np.maximum(leader_cv_score - cv_scores, 0.0)
         # Smallest threshold of each query, in [0, 1]; 0 for secondary metrics.
         thresholds = np.where(is_secondary, 0.0, RELAXED_FRACTION * distances)
         try:
@@ -1053,7 +1086,7 @@ class Verifier:
     def _make_queries(
         self, candidates, rows, cv_scores, secondary, variances, kurtosis, references
     ):
-        """Return the queries about fitted candidates, with recorded answers; see :meth:`verify`."""
+        """Return the queries of :meth:`verify` about fitted candidates, with recorded answers."""
         queries = []
         for index, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
             fit_result = self.pending_results.pop(row, FitResult())
@@ -1079,7 +1112,8 @@ class Verifier:
     def _set_recorded_answers(self, ranking_queries):
         """Set the answers of queries, and of their secondary queries, that the ledger records.
 
-        A query without a cross-validated score gets the recorded one, too.
+        A query without a cross-validated score gets the recorded one, too. ``ranking_queries``: on
+        the metric that ranks.
         """
         queries = []
         for query in ranking_queries:
@@ -1096,7 +1130,8 @@ class Verifier:
     def _look_up(self, keys):
         """Return recorded answers by query key, None for keys without one.
 
-        Each key is looked up in the ledger once. Keys of earlier calls are returned as well.
+        The dict also has keys of earlier calls, which are not looked up again unless the holdout
+        has answered them since.
         """
         new_keys = {key for key in keys if key is not None} - self._recorded_answers.keys()
         if new_keys:
@@ -1107,8 +1142,8 @@ class Verifier:
     def model(self, candidate, row=None):
         """Return the model of a candidate, fitted on the training set.
 
-        ``row``: of the candidate in a search, None in a selector. The model is checked for
-        predictions that depend on other records.
+        ``row``: of the candidate in a search, None in a selector. The model is fitted again if it
+        was not kept, and checked as by :meth:`_check_row_wise`.
         """
         model = self._models.get(candidate.columns if row is None else row)
         if model is None:

@@ -24,11 +24,11 @@ _LATER_VALIDATION_SET = (
 
 
 def resolve_dates(meta_estimator, config, fit_data, *, in_time):
-    """Return the correlation of records with dates, and the assumption about their dates.
+    """Return the correlation of records that may have dates, and an assumption about their order.
 
-    The correlation is as for ``check_correlation``: a :class:`TimeOrdered` model with the dates and
-    the horizon, or the declared correlation if it needs neither. The assumption is a line of the
-    certificate, empty if there is none.
+    The correlation is as for ``check_correlation``: a :class:`TimeOrdered` model with the horizon,
+    and with the dates if it needs them; None if the model of a ReusableHoldout applies; otherwise
+    the declared correlation. The assumption is a line of the certificate, empty if there is none.
 
     Parameters
     ----------
@@ -39,7 +39,12 @@ def resolve_dates(meta_estimator, config, fit_data, *, in_time):
     fit_data : FitData
         Arguments of ``fit``.
     in_time : bool
-        Whether rows are declared to be in time order; dates and a horizon need it.
+        Whether rows are declared to be in time order.
+
+    Raises
+    ------
+    ValueError
+        If dates or a horizon contradict the declared correlation or the order of the rows.
     """
     correlation = meta_estimator.correlation
     holdout = meta_estimator.holdout
@@ -85,10 +90,11 @@ def _check_groups_are_no_dates(groups):
 
 
 def _check_no_dates(fit_data, model_times, model, *, in_time):
-    """Raise ValueError if dates or a horizon were passed for a model that uses neither.
+    """Raise ValueError if there are dates or a horizon, for a declared correlation without dates.
 
-    ``model_times``: dates from ``times`` or from an index, None without several rows per date.
-    ``model``: declared correlation, for the message. ``in_time``: as for :func:`resolve_dates`.
+    An index with one row per date is admitted. ``model_times``: dates from ``times``, or from an
+    index with several rows per date, otherwise None. ``model``: declared correlation, for the
+    message. ``in_time``: as for :func:`resolve_dates`.
     """
     if model_times is None and in_time and not fit_data.has_horizon:
         return
@@ -119,7 +125,10 @@ def _check_holdout_in_time(model):
 
 
 def _check_tail_can_be_held_out(meta_estimator, config, fit_data, model_times):
-    """Raise ValueError unless the last records can be held out, or the validation set is last."""
+    """Raise ValueError if a splitter draws the holdout, or if a validation set is not later.
+
+    ``model_times``: dates from :func:`_find_dates`, which compares them itself, or None.
+    """
     if is_splitter(config.test_size):
         raise ValueError(
             "correlation='time' cuts the last records itself: give holdout a fraction, or "
@@ -132,9 +141,10 @@ def _check_tail_can_be_held_out(meta_estimator, config, fit_data, model_times):
 def _find_dates(fit_data):
     """Return the dates that the model needs, the dates of the records, and the horizon in dates.
 
-    Dates are numbers, for ``X`` followed by ``X_val``. They come from ``times`` or from the index.
-    If the index has one row per date, in time order, the model needs no dates (None), and those of
-    ``X`` alone are returned. Both are None if there are no dates.
+    Dates are those of ``X`` followed by ``X_val``, as by ``date_numbers``. They come from ``times``
+    or from the index. If the index has one row per date, the model needs no dates (None), the rows
+    must be in time order, and the dates of ``X`` alone are returned. Both are None if a table has
+    no dates. Raises ValueError for dates out of order, or a horizon that is not a number of dates.
     """
     dates = fit_data.times
     tables = (
@@ -158,7 +168,7 @@ def _find_dates(fit_data):
 
 
 def _check_dates_of_tables(dates, tables):
-    """Raise ValueError unless each record has a date, and the dates of ``X_val`` are later.
+    """Raise ValueError unless each record has a date, and ``X_val`` has later dates than ``X``.
 
     ``dates``: of all tables, one after the other; ``tables``: by name, "X" and perhaps "X_val".
     """
@@ -179,8 +189,8 @@ def _check_dates_of_tables(dates, tables):
 def _check_before_holdout(dates, holdout):
     """Raise ValueError if dates of training records are known and not all before the holdout.
 
-    ``dates``: numbers, or None if the training records have none. ``holdout``: ReusableHoldout.
-    Nothing is compared if the holdout has no dates, or dates of another kind.
+    ``dates``: of the training records as by ``date_numbers``, or None. ``holdout``:
+    ReusableHoldout. Nothing is compared if the holdout has no dates, or dates of another kind.
     """
     calendar = holdout.dependence.sampling_scheme(holdout.n).calendar
     holdout_dates = None if calendar is None else calendar.dates

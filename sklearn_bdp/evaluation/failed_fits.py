@@ -15,14 +15,16 @@ _MAX_COLUMNS = 5  # columns that are named
 
 
 def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n_folds=1):
-    """Warn about fits that failed as scikit-learn does, or raise if no candidate can be verified.
+    """Warn about failed fits as scikit-learn does; raise if no candidate can be verified.
+
+    Without a failed fit nothing is done.
 
     Parameters
     ----------
     fit_errors : list of str or None
         Traceback of each fit, None if it succeeded; those of one candidate follow each other.
     error_score : float or "raise"
-        Score of a fit that failed.
+        Parameter of the search, for the warning.
     estimator : estimator
         Not fitted.
     X, y : array-like
@@ -35,8 +37,8 @@ def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n
     Raises
     ------
     ValueError
-        If all fits failed, or some of each candidate because of missing values: then each fails on
-        the whole training set.
+        If all fits failed, or if missing values made a fit of each candidate fail. In both cases
+        each candidate is taken to fail on the whole training set.
     """
     tracebacks = [error for error in fit_errors if error is not None]
     if not tracebacks:
@@ -67,13 +69,13 @@ def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n
     raise error
 
 
-def first_error(text):
+def first_error(traceback_text):
     """Return the class name and the first line of the error that a traceback ends with.
 
     "unknown" without an error. The text has no period at the end, and ``_MAX_LENGTH`` characters at
     most.
     """
-    lines = text.rpartition("Traceback (most recent call last):\n")[2].splitlines()
+    lines = traceback_text.rpartition("Traceback (most recent call last):\n")[2].splitlines()
     line = next((line for line in lines if line and not line.startswith(" ")), "unknown")
     line = re.sub(r"^(\w+\.)+(?=\w+(:|$))", "", line)  # the kind without its module
     return line.rstrip(" .:")[:_MAX_LENGTH]
@@ -108,7 +110,11 @@ def missing_values_text(X, estimator, table="X"):
 
 
 def _columns_with_missing_values(X):
-    """Return the kinds of missing or infinite values by name, or position, of their column."""
+    """Return the kinds of missing or infinite values of columns that have some.
+
+    A dict of sets, by name of the column in a frame, by position in an array or sparse matrix.
+    Empty for other data.
+    """
     kinds_by_column = {}
     if scipy.sparse.issparse(X):
         table = X.tocoo()
@@ -125,7 +131,7 @@ def _columns_with_missing_values(X):
 
 
 def _kinds_of_missing_values(values):
-    """Return which of "NaN" and "infinity" an array holds."""
+    """Return which of "NaN" and "infinity" an array contains, as a set."""
     n_infinite = np.count_nonzero(np.isinf(values)) if values.dtype.kind == "f" else 0
     value_kinds = set()
     if n_infinite:

@@ -25,9 +25,10 @@ class FitData:
     y_val: object = field(default=None, repr=False)
     groups: object = field(default=None, repr=False)
     groups_val: object = field(default=None, repr=False)
-    times: object = field(default=None, repr=False)  # date numbers
-    horizon: object = 1
-    params: dict = field(default_factory=dict, repr=False)  # for the estimator's ``fit``
+    #: Dates of ``X`` followed by those of ``X_val``; stored as by ``date_numbers``.
+    times: object = field(default=None, repr=False)
+    horizon: object = 1  # number of dates or span of time
+    params: dict = field(default_factory=dict, repr=False)  # for the estimator's ``fit``, by name
     coordinates: object = field(default=None, repr=False)  # array, or names of columns of ``X``
 
     def __post_init__(self):
@@ -38,7 +39,7 @@ class FitData:
 
     @property
     def has_horizon(self):
-        """Return whether a horizon other than the default was passed."""
+        """Whether a horizon other than the default was passed."""
         return not (isinstance(self.horizon, numbers.Integral) and self.horizon == 1)
 
     def values(self):
@@ -48,7 +49,8 @@ class FitData:
     def with_checked_groups(self, meta_estimator):
         """Return the data with groups split into those of ``X`` and of ``X_val``.
 
-        Raises ValueError unless the rows of all arguments match those of ``X``.
+        Raises ValueError if groups or sample weights have another number of rows than their
+        records, or if an argument has the same index as its records in another order.
         """
         n = num_samples(self.X)
         n_validation = 0 if self.X_val is None else num_samples(self.X_val)
@@ -85,12 +87,13 @@ def check_target_count(X, y, table="X"):
 
 
 def check_records(estimator, X, y, table="X"):
-    """Raise ValueError if the estimator does not support a value in the records or targets.
+    """Raise ValueError or TypeError for values that the estimator is known not to support.
 
     ``fit`` of the estimator sees the training set only. Without this check, an unsupported missing
-    value in the holdout would be scored as a wrong prediction. Missing values are admitted if the
-    estimator contains another one, such as a pipeline, because its support for them is unknown
-    before its fit. ``table``: name of the records in messages, "X" or "X_val".
+    value in the holdout would be scored as a wrong prediction. Missing values are not checked if
+    the estimator contains another one, such as a pipeline, because its support for them is unknown
+    before its fit, and if ``X`` is not an array or frame. ``table``: name of the records in
+    messages, "X" or "X_val".
     """
     _check_order(X, y)
     if np.iscomplexobj(X) or (y is not None and np.iscomplexobj(y)):
@@ -119,7 +122,7 @@ def check_records(estimator, X, y, table="X"):
 
 
 def _check_order(X, y):
-    """Raise ValueError if records and targets were passed in each other's place."""
+    """Raise ValueError if ``X`` is one column of numbers and ``y`` has several columns."""
     shape = getattr(X, "shape", ())
     targets_shape = getattr(y, "shape", ())
     dtype = getattr(X, "dtype", None)
@@ -132,7 +135,7 @@ def _check_order(X, y):
 
 
 def _has_nested_estimator(estimator):
-    """Return whether a parameter of an estimator is an estimator."""
+    """Return whether a parameter of an estimator, or of a nested one, has a method ``fit``."""
     return any(hasattr(value, "fit") for value in estimator.get_params(deep=True).values())
 
 
@@ -141,7 +144,7 @@ def groups_by_table(n, n_validation, groups, groups_val):
 
     ``n`` and ``n_validation`` are the numbers of records of the tables. ``groups`` may contain the
     groups of ``X`` followed by those of ``X_val``, if ``groups_val`` is None. Raises ValueError for
-    another number of labels.
+    another number of labels, and for labels of several kinds.
     """
     for name, labels in (("groups", groups), ("groups_val", groups_val)):
         if labels is not None:

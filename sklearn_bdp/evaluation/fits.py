@@ -1,8 +1,8 @@
 """Cross-validation of candidates: all fits of a search in one parallel call, and their results.
 
 Fits on the same fold are sent to a worker together, so that data are rarely copied and shared
-transformers are fitted once. Each result is stored as soon as it is ready, so that an interruption
-loses unfinished fits only.
+transformers are fitted once. Results are stored when workers return them, so that an interruption
+loses only fits that were not returned.
 """
 
 import collections
@@ -75,7 +75,8 @@ class CVFitJob:
     def run(self, task, memory):
         """Return the :class:`FoldScores` of the candidate of a :class:`FitTask`.
 
-        scikit-learn scores the test records of a fit before its training records. ``memory``:
+        They have no weighted sum and no power sums yet. Errors of the fit are in them, unless
+        ``error_score`` is "raise". Errors in the :class:`ScorerRecord` are raised. ``memory``:
         :class:`PrefixMemory` that the candidates of a worker share.
         """
         estimator = clone(self.estimator)
@@ -100,7 +101,7 @@ class CVFitJob:
         if scorer_record.contract_error is not None:
             raise scorer_record.contract_error
         predictions = scorer_record.predictions or None
-        # The first call of the scorer was for the test records.
+        # scikit-learn scores the test records of a fit before its training records.
         has_test_scores = bool(scorer_record.scores) and (
             len(scorer_record.scores[0]) == len(self.options["test"])
         )
@@ -118,13 +119,14 @@ class FoldScores:
     sklearn_result: dict  # of scikit-learn's ``_fit_and_score``
     #: Scores of the test records in [0, 1]; None if they are unknown or were dropped.
     scores: np.ndarray | None = field(default=None, repr=False)
-    clipping: Any = None  # effect of clipping on these scores, or None
-    #: Number of scores of independent units, and sums of their powers 1 to 4.
+    clipping: Any = None  # Clipping of the test records; None if it is unknown or nothing clips
+    #: Number of scores, and sums of their powers 1 to 4: of the mean scores of dates if records
+    #: have dates, otherwise of the scores of the test records. All are 0 if these are unknown.
     power_sums: tuple = (0, 0.0, 0.0, 0.0, 0.0)
-    #: Predictions of the test records, by name of a metric without a proven bound.
+    #: Predictions of the test records, by name of a metric without a proven bound, or None.
     predictions: dict | None = field(default=None, repr=False)
-    #: Weighted sum of the scores in [0, 1]. The sum over all folds predicts the holdout score of
-    #: nodes.
+    #: Sum of the test nodes' scores in [0, 1] times their weights; None without weights. The sum
+    #: over all folds predicts the holdout score of nodes.
     weighted_sum: float | None = None
 
 
@@ -132,13 +134,13 @@ class FinishedFits:
     """Finished cross-validation fits of one search, to resume it after an interruption.
 
     Their scores depend on training records only. The key of a fit consists of its row and digests
-    of its fold and parameters; it is None if these have no digest.
+    of its fold and parameters. It is None if the parameters have no digest.
 
     Parameters
     ----------
     file : Path or None
         File that stores finished fits for a new process, with the predictions that a metric needs,
-        but without scores of records. An incomplete line is ignored.
+        but without scores of records. None: they are kept in memory only.
     max_bytes : int
         Largest number of bytes of per-record scores in memory.
     """
@@ -157,14 +159,14 @@ class FinishedFits:
     def _load(self, lines):
         """Load the finished fits in the lines of a file, one JSON list in each line.
 
-        Incomplete lines, and lines of earlier versions, are left out.
+        Incomplete lines, and lines with another number of power sums, are left out.
         """
         for line in lines:
-            with contextlib.suppress(ValueError, TypeError):  # an incomplete line
+            with contextlib.suppress(ValueError, TypeError):  # the line is incomplete
                 fit_key, sklearn_result, power_sums, clipping_fields, weighted_sum, content = (
                     json.loads(line)
                 )
-                if len(power_sums) != 5:  # a file of an earlier version: the fold is fitted again
+                if len(power_sums) != 5:  # of an earlier version of the package: fitted again
                     continue
                 clipping = None if clipping_fields is None else Clipping(*clipping_fields)
                 predictions = None if content is None else _predictions_from_json(content)
@@ -177,20 +179,23 @@ class FinishedFits:
                 )
 
     def find(self, row, fold_index, fit_key):
-        """Return the :class:`FoldScores` of a finished fit, or None; keep them for the row, too."""
+        """Return the :class:`FoldScores` of a finished fit by its key, or None.
+
+        They are kept for the row and the fold, too.
+        """
         fold_scores = self._fold_scores_by_key.get(fit_key)
         if fold_scores is not None and fold_index not in self._fold_scores_by_row[row]:
             self._keep(row, fold_index, fold_scores)
         return fold_scores
 
     def add(self, row, fold_index, fit_key, fold_scores, unit_scores=None, node_weights=None):
-        """Keep a finished fit in memory, and store it in the file, if there is one.
+        """Keep a finished fit in memory, and append it to the file, if there is one.
 
-        A fit without a key (None) is not stored in the file. Weighted sum and power sums of
-        ``fold_scores`` are set from its scores, if it has any. ``unit_scores``: mean scores, in
-        [0, 1], of the independent units of the fold, such as dates; None if these are the test
-        records. ``node_weights``: of the test records in the score that predicts the holdout, or
-        None.
+        A fit without a key (None) is not written to the file, and a file that cannot be written is
+        ignored. If ``fold_scores`` have scores of records, their power sums are set, and with
+        ``node_weights`` their weighted sum. ``unit_scores``: scores in [0, 1] of which the power
+        sums are computed, such as means of dates; None: the scores of the test records.
+        ``node_weights``: of the test records in the score that predicts the holdout, or None.
         """
         if fold_scores.scores is not None and node_weights is not None:
             fold_scores.weighted_sum = float(node_weights @ fold_scores.scores.astype(float))
@@ -223,9 +228,9 @@ class FinishedFits:
         self._keep(row, fold_index, fold_scores)
 
     def _keep(self, row, fold_index, fold_scores):
-        """Keep the scores of a fold; above the limit, drop per-record scores of the worst rows.
+        """Keep the FoldScores of a fit; above the limit, drop per-record scores of the worst rows.
 
-        Those of the last row that has some are kept in any case.
+        If only one row has per-record scores, these are kept in any case.
         """
         self._fold_scores_by_row[row][fold_index] = fold_scores
         self._n_bytes_left -= 0 if fold_scores.scores is None else fold_scores.scores.nbytes
@@ -250,20 +255,21 @@ class FinishedFits:
                     result.scores = None
 
     def variance(self, row):
-        """Return the variance of the test scores of a row in [0, 1]; NaN if it is unknown."""
+        """Return the variance of the scores of a row as :meth:`_variance_and_kurtosis` does."""
         variance, _ = self._variance_and_kurtosis(row)
         return variance
 
     def kurtosis(self, row):
-        """Return the kurtosis of the test scores of a row; NaN if it is unknown."""
+        """Return the kurtosis of the scores of a row as :meth:`_variance_and_kurtosis` does."""
         _, kurtosis = self._variance_and_kurtosis(row)
         return kurtosis
 
     def _variance_and_kurtosis(self, row):
-        """Return variance and kurtosis of the scores of independent units in all folds of a row.
+        """Return variance and kurtosis of the scores behind the power sums of all folds of a row.
 
-        Scores are in [0, 1]. The kurtosis is the fourth central moment divided by the squared
-        variance. Both are NaN without scores. The kurtosis is NaN if the scores hardly vary.
+        They are scores of test records, or of dates if records have dates, in [0, 1]. The kurtosis
+        is the fourth central moment divided by the squared variance. Both are NaN without scores.
+        The kurtosis is NaN if the scores hardly vary.
         """
         power_sums = [result.power_sums for result in self._fold_scores_by_row[row].values()]
         n_units, *sums = np.sum([(0, 0.0, 0.0, 0.0, 0.0), *power_sums], axis=0)
@@ -281,7 +287,7 @@ class FinishedFits:
     def weighted_score(self, row, n_folds):
         """Return the weighted score of a row in [0, 1], which predicts the holdout score of nodes.
 
-        NaN if a fold has no weighted scores.
+        NaN if a fold is unfinished or has no weighted sum. ``n_folds``: number of all folds.
         """
         row_results = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
         if any(result is None or result.weighted_sum is None for result in row_results):
@@ -291,7 +297,7 @@ class FinishedFits:
     def unclipped_score(self, row, n_folds):
         """Return the mean over folds of a row's scores without clipping, in score units.
 
-        NaN if it is unknown.
+        NaN if a fold is unfinished or has no Clipping. ``n_folds``: number of all folds.
         """
         row_results = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
         if any(result is None or result.clipping is None for result in row_results):
@@ -307,7 +313,10 @@ class FinishedFits:
         return functools.reduce(operator.add, clippings) if clippings else None
 
     def predictions(self, row, n_folds, metric_name):
-        """Return the out-of-fold predictions of a row, fold after fold; None if a fold has none."""
+        """Return the out-of-fold predictions of a row for a metric, fold after fold.
+
+        None if one of the ``n_folds`` folds has none.
+        """
         row_results = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
         if any(
             result is None or metric_name not in (result.predictions or {})
@@ -320,7 +329,8 @@ class FinishedFits:
         """Return the scores in [0, 1] of a row on all training records, and the fold of each.
 
         The fold is the index of the one that tested the record. If several folds did, the last one
-        counts. Records in no test fold have NaN and -1. The result is None if scores are missing.
+        counts. Records in no test fold have NaN and -1. The result is None if a fold is unfinished
+        or has no scores of records.
         ``tests``: test positions of each fold; ``n``: number of training records.
         """
         results_by_fold = self._fold_scores_by_row[row]
@@ -362,7 +372,8 @@ def tested_units(holdout_split, folds):
 
     Codes are integers, equal for records of one unit. Also return the reason why the variation of
     predictions between units cannot be estimated, empty if it can. The codes are None if there is
-    such a reason, and if the records are independent.
+    such a reason, and if the holdout records are independent. ``folds``: training and test
+    positions.
     """
     for train, test in folds:
         is_fitted = np.zeros(num_samples(holdout_split.X), dtype=bool)
@@ -383,8 +394,8 @@ def tested_units(holdout_split, folds):
 def check_dependence(holdout_split, setup, params, *, groups=None, scores_and_folds=None):
     """Compare the dependence of a candidate's out-of-fold scores with the declared one.
 
-    Warns if they disagree. Returns the report of the test and the scores that it used, see
-    :func:`~sklearn_bdp.diagnostics.scores.run_dependence_test`.
+    Warns and returns as :func:`~sklearn_bdp.diagnostics.scores.run_dependence_test`: the report of
+    the test and the scores that it used, both None if there is no test.
 
     Parameters
     ----------
@@ -395,16 +406,17 @@ def check_dependence(holdout_split, setup, params, *, groups=None, scores_and_fo
     params : dict
         Parameters of the candidate.
     groups : array-like or None
-        Groups of the training records in which the scores are compared.
+        Groups of the training records that are tested for dependence.
     scores_and_folds : tuple or None
         Result of :meth:`FinishedFits.scores`. None: the candidate is cross-validated again.
     """
 
     def score(metric, folds):
-        """Return an out-of-fold score in [0, 1] of each record, or of each fold.
+        """Return an out-of-fold score in [0, 1] of each training record, or of each fold.
 
-        Scores are of folds if the metric is not a mean over records. After an error there is NaN
-        for each record. ``folds``: pairs of training and test positions.
+        Scores are of folds if the metric is not a mean over records. NaN for records in no test
+        fold, and for all records after an error other than ScoreContractError. ``folds``: pairs of
+        training and test positions.
         """
         try:
             setup_of_metric = replace(setup, metric=metric, folds=folds)
@@ -437,7 +449,7 @@ class CrossValidation:
     verifier : Verifier
         Fits candidates on the training set and queries the holdout.
     finished_fits : FinishedFits
-        Fits that were finished earlier, with the split of the data.
+        Store of finished fits, with the split of the data.
     splitter : splitter
         Draws the folds of the training set.
     split_params : dict
@@ -452,7 +464,7 @@ class CrossValidation:
     results : dict
         Columns of ``cv_results_`` about the training set.
     scores : ndarray of shape (n_candidates,)
-        Cross-validated score of the metric that ranks, in score units.
+        Cross-validated score of each candidate on the metric that ranks, in score units.
     dependence_report, dependence_scores : object
         Set by :meth:`check`: the report of the test, and the scores that it used, or None.
     """
@@ -472,7 +484,7 @@ class CrossValidation:
         self.split_params = split_params
         self.callback_context = callback_context
         self.candidates = []
-        self.sklearn_results = []  # of scikit-learn's ``_fit_and_score``, by row and fold
+        self.sklearn_results = []  # dicts of ``_fit_and_score``, ordered by row and fold
         self._extra_columns = collections.defaultdict(list)  # of ``cv_results_``, by name
         self.results = None
         self.scores = None
@@ -480,22 +492,26 @@ class CrossValidation:
         self._references = {}  # TrainingReference by row and name of the metric
         #: Range of the metric that scored the folds, divided by that of the verified metric.
         self._range_ratio = 1.0
-        #: Number of training records behind a cross-validated score; effective number for nodes.
+        #: Number of training records behind a cross-validated score; effective number for a
+        #: weighted score of nodes.
         self.n_train = num_samples(self.holdout_split.X)
-        self._node_weights = None  # weights of the test nodes of each fold, or None
-        self.notes = ()  # for the certificate
+        self._node_weights = None  # weights of the test nodes, an array for each fold, or None
+        self.notes = ()  # lines for the certificate
         self.dependence_report = None
         self.dependence_scores = None
-        self.first_row = 0  # of the candidates that were not eliminated
-        self.verification_context = None  # callback context of the fits on the training set
+        self.first_row = 0  # of the candidates of the last round; 0 unless rounds eliminate some
+        #: Callback context of the fits on the whole training set; None before these, or without
+        #: callbacks.
+        self.verification_context = None
 
     @strip_traceback_frames  # frames of workers in this process hold raw scores
     def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
-        """Cross-validate candidates and return ``results``.
+        """Cross-validate candidates and return ``results`` of all candidates so far.
 
-        ``candidate_params``: parameters of each candidate; ``cv``: another splitter;
-        ``more_results``: additional columns of ``cv_results_``; ``callback_ctx``: callback context.
-        The signature is that of scikit-learn's searches.
+        ``candidate_params``: parameters of each new candidate; ``cv``: splitter for them, None for
+        ``splitter``; ``more_results``: additional columns of ``cv_results_`` by name;
+        ``callback_ctx``: callback context of scikit-learn, or None. The signature is that of
+        scikit-learn's searches.
         """
         search = self.search
         candidates = [Candidate(params) for params in candidate_params]
@@ -541,8 +557,9 @@ class CrossValidation:
     def _fit(self, tasks, splits, callback_ctx):
         """Run all fits of these candidates; return scikit-learn's results, ordered by row and fold.
 
-        If the fits are interrupted, candidates with all fits are verified before the error is
-        raised again. Without a fit, ValueError is raised.
+        The fits on the whole training set are run, too, if all candidates are verified. If the fits
+        are interrupted, :meth:`Verifier.verify_finished` is called before the error is raised
+        again. Raises ValueError if there are no fits.
         """
         verifier = self.verifier
         n_folds = len(splits)
@@ -552,14 +569,14 @@ class CrossValidation:
             jobs.append(self._final_job(tasks))
 
         def row_score(row):
-            """Return the cross-validated score in score units, NaN if a fold is unfinished."""
+            """Return a row's cross-validated score in score units, NaN if a fold is unfinished."""
             scores = [
                 self._ranking_score(results.get((row, fold_index))) for fold_index in range(n_folds)
             ]
             return self._weighted_or_mean(row, n_folds, float(np.mean(scores)))
 
         def on_result(job, task, result):
-            """Keep a FitResult or a FoldScores."""
+            """Keep a FitResult of a HoldoutFitJob, or the FoldScores of a CVFitJob."""
             if isinstance(job, HoldoutFitJob):
                 verifier.add_result(task, result, cv_score=row_score(task.row))
             else:
@@ -582,7 +599,11 @@ class CrossValidation:
         return sklearn_results
 
     def _final_job(self, tasks):
-        """Return the job of the fits on the whole training set, and the tasks that are not done."""
+        """Return the job of the fits on the whole training set, and its tasks.
+
+        The tasks are those of ``tasks`` that :meth:`Verifier.final_fit_tasks` returns, with their
+        callback context.
+        """
         final_tasks = self.verifier.final_fit_tasks(tasks)
         if self.callback_context is None:
             return HoldoutFitJob(self.verifier.setup), final_tasks
@@ -597,7 +618,7 @@ class CrossValidation:
         return HoldoutFitJob(self.verifier.setup, self.search), tasks_with_context
 
     def _store_fold(self, job, task, fold_scores):
-        """Store the FoldScores of one fit. ``job``: CVFitJob of its fold; ``task``: its FitTask."""
+        """Store the FoldScores of one fit. ``job``: CVFitJob of the fold; ``task``: the FitTask."""
         self._ranking_score(fold_scores.sklearn_result)  # raises if the metric to verify is missing
         unit_scores = fold_scores.scores
         dates = self.holdout_split.time_ordered_dates()
@@ -615,8 +636,8 @@ class CrossValidation:
     def _weighted_or_mean(self, row, n_folds, mean_score):
         """Return the cross-validated score of a row, in score units.
 
-        For nodes it is the weighted score that predicts the holdout score. Otherwise, and if that
-        is unknown, it is ``mean_score``, the mean over the folds.
+        For nodes it is the weighted score that predicts the holdout score. Otherwise, and if the
+        weighted score is unknown, it is ``mean_score``, the mean over the folds.
         """
         has_weights = self._node_weights is not None and self.metric.is_mean
         if not has_weights or not math.isfinite(mean_score):
@@ -625,10 +646,10 @@ class CrossValidation:
         return self.metric.from_unit(unit_score) if math.isfinite(unit_score) else mean_score
 
     def _match_nodes(self, splits):
-        """Set the weights of test nodes, and the effective number of nodes of a weighted score.
+        """Set the weights of test nodes, ``n_train`` and ``notes`` from the folds.
 
-        Without a graph, or with too few matched nodes, there are no weights, and the number is that
-        of all training records.
+        Without a graph, or with too few matched nodes, there are no weights, and ``n_train`` is the
+        number of all training records. Otherwise it is the effective number of nodes.
         """
         matching = self.holdout_split.node_matching
         self.n_train = num_samples(self.holdout_split.X)
@@ -646,7 +667,7 @@ class CrossValidation:
         """Return the folds of the training set, as pairs of positions, after checking them.
 
         If the records are nodes of a graph, the weights of test nodes are set from the folds.
-        Raises ValueError for folds that cannot be used.
+        Raises an error for folds that cannot be used.
         """
         holdout_split = self.holdout_split
         n_expected = self.search.n_splits_
@@ -667,9 +688,10 @@ class CrossValidation:
         return splits
 
     def _fold_jobs(self, tasks, splits, results, callback_ctx):
-        """Return a job for each fold with its unfinished tasks.
+        """Return a list of pairs: the job of each fold, and its unfinished tasks.
 
-        Results of fits that were finished earlier are stored in ``results``, by row and fold.
+        scikit-learn's results of fits that were finished earlier are put into the dict ``results``,
+        by row and fold.
         ``tasks``: one for each candidate; ``splits``: training and test positions of each fold.
         """
         search = self.search
@@ -729,7 +751,7 @@ class CrossValidation:
         """Set the range of metrics without a proven bound from the scores of the candidates.
 
         Errors in time are clipped, and the verifier gets the metrics. If the metric that ranks has
-        no proven bound, ``scores`` become those of pooled predictions.
+        no proven bound, ``scores`` become those of :meth:`cv_score`.
         """
         for name in (None, *self.secondary):
             metric = self.metric if name is None else self.secondary[name]
@@ -762,9 +784,10 @@ class CrossValidation:
             self.scores[self.first_row :] = [self.cv_score(row) for row in rows]
 
     def _use_error_clips(self):
-        """Clip errors in time as out-of-fold errors suggest, if no range was declared (G31).
+        """Clip errors in time without a declared range, by out-of-fold errors (theory G31).
 
-        Sets the clipped metrics, and the ratio of both ranges. Without folds nothing is done.
+        Sets the clipped metrics, and ``_range_ratio`` if the metric that ranks is one of them.
+        Without folds nothing is done.
         """
         if not len(self.splits):
             return
@@ -780,9 +803,10 @@ class CrossValidation:
     def _out_of_fold_errors(self):
         """Return out-of-fold errors of the candidate with the best cross-validated score.
 
-        They are in units of the target. The candidate is fitted again if its errors do not follow
-        from scores of records, or if these are unknown, as after a restart. None if no candidate
-        has a cross-validated score, for several outputs, and if it cannot be fitted again.
+        They are in units of the target. If the metric that ranks has a declared range, if errors do
+        not follow from its scores, or if the scores of records are unknown, as after a restart, the
+        candidate is fitted again. None if no candidate has a cross-validated score, for several
+        outputs, and if the candidate cannot be fitted again.
         """
         scores = self.scores[self.first_row :]
         if not np.isfinite(scores).any():
@@ -803,9 +827,10 @@ class CrossValidation:
         )
 
     def variance(self, row):
-        """Return the variance of the test scores of a row in [0, 1]; NaN if it is unknown.
+        """Return the variance of a row's scores in [0, 1], at most 1/4; NaN if it is unknown.
 
-        It is relative to the range of the verified metric, after :meth:`use_public_ranges`.
+        The scores are those of test records, or of dates if records have dates. After
+        :meth:`use_public_ranges`, 0 and 1 are the ends of the range of the verified metric.
         """
         return float(np.minimum(0.25, self._range_ratio**2 * self.finished_fits.variance(row)))
 
@@ -813,7 +838,8 @@ class CrossValidation:
         """Return the TrainingReference of a row from its out-of-fold predictions.
 
         It is the default one if these are unknown or the metric uses more than predictions.
-        ``name``: of a secondary metric; None for the metric that ranks.
+        ``name``: of a secondary metric; None for the metric that ranks. The metric must be an
+        ApproximateMetric.
         """
         if (row, name) not in self._references:
             metric = self.metric if name is None else self.secondary[name]
@@ -838,8 +864,9 @@ class CrossValidation:
         """Return the cross-validated score of a row on one metric, in score units.
 
         For metrics without a proven bound it is the score of pooled out-of-fold predictions, which
-        has the formula that is applied to the holdout. For other metrics it is the mean over folds.
-        ``name``: of a secondary metric; None for the metric that ranks.
+        has the formula that is applied to the holdout. For other metrics, and if the pooled score
+        is unknown, it is the unweighted mean over folds. ``name``: of a secondary metric; None for
+        the metric that ranks.
         """
         metric = self.metric if name is None else self.secondary[name]
         metric_name = self.metric_name if name is None else name
@@ -850,13 +877,13 @@ class CrossValidation:
         return pooled_score if math.isfinite(pooled_score) else mean_over_folds
 
     def selection_scores(self):
-        """Return the training scores of all rows that select confirmed candidates, in score units.
+        """Return a training score of each row, by which a confirmed candidate is selected.
 
-        They are those of scikit-learn: means over folds, without a clip that the user did not
-        declare, also if the holdout score is that of pooled or clipped predictions. Means over
-        nodes have the weights of the nodes. If scores without this clip are unknown for a
-        candidate, or if it clips nothing, all scores are ``scores``. Otherwise candidates that
-        halving eliminated have NaN.
+        In score units. For metrics without a proven bound they are scikit-learn's means over folds,
+        also if the holdout score is that of pooled predictions. For a metric with a clip that the
+        user did not declare, they are means over folds without this clip, and NaN for rows that
+        halving eliminated. They are ``scores`` for other metrics, for weighted nodes, if the clip
+        changes no score, and if a score without the clip is unknown.
         """
         if isinstance(self.metric, ApproximateMetric):
             return np.asarray(self.results[f"mean_test_{self.metric_name}"], dtype=float)
@@ -865,7 +892,7 @@ class CrossValidation:
             return self.scores
         n_folds = len(self.splits)
         unclipped_scores = np.full(self.scores.size, np.nan)
-        n_clipped = 0  # test records whose error is clipped
+        n_clipped = 0  # number of test records whose score is clipped, summed over rows
         for row in range(self.first_row, self.scores.size):
             unclipped_scores[row] = self.finished_fits.unclipped_score(row, n_folds)
             clipping = self.finished_fits.clipping(row)
@@ -877,7 +904,8 @@ class CrossValidation:
     def _ranking_score(self, sklearn_result):
         """Return a fold's score on the metric that ranks, in score units; NaN without a result.
 
-        Raises ValueError if the scores of a user's scorer do not contain this metric.
+        ``sklearn_result``: of ``_fit_and_score``, or None. Raises ValueError if the scores of a
+        user's scorer do not contain this metric.
         """
         scores = np.nan if sklearn_result is None else sklearn_result["test_scores"]
         if not isinstance(scores, dict):
@@ -893,7 +921,7 @@ class CrossValidation:
         """Test the scores of the best candidate for undeclared dependence of records.
 
         Sets ``dependence_report`` and ``dependence_scores``. If no candidate has a score, both stay
-        None, and only the data are checked.
+        None, and only hints in the arguments give a warning.
         """
         scores = self.scores[self.first_row :]  # earlier rounds of halving had smaller folds
         if np.isnan(scores).all():

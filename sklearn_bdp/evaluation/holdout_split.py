@@ -63,27 +63,29 @@ class HoldoutSplit:
     X_holdout: object = field(repr=False)  # holdout records, which the mechanism alone scores
     y_holdout: object = field(repr=False)  # targets of the holdout records
     model: CorrelationModel  # of the holdout records
-    train_model: CorrelationModel | None  # of the training records; None: undeclared
+    train_model: CorrelationModel | None  # of the training records; None: undeclared or without one
     #: Positions of the training records in the data passed to ``fit``. None if these were not split
     #: here.
     train: np.ndarray | None = field(default=None, repr=False)
     #: Positions of the holdout records in the data passed to ``fit``, or None.
     holdout: np.ndarray | None = field(default=None, repr=False)
-    #: Numbers of records dropped before and after a holdout that was cut out of one sequence. None
-    #: for a side without training records, and without a sequence.
+    #: Result of :func:`~sklearn_bdp.correlation.cutting.gaps_to_training`, or None if the data were
+    #: not split here.
     gap: object = None
     coordinates: np.ndarray | None = field(default=None, repr=False)  # of the training records
     assumption: str = ""  # additional assumption for the certificate; empty if there is none
     stratified: bool = False  # whether the split depends on the targets
     hints: tuple = ()  # texts about arguments that suggest undeclared dependence
     training_data: TrainingData | None = None  # to be compared with the holdout records
-    #: In time order, all records before the holdout.
+    #: All records before the holdout, if records have dates and targets.
     past_records: PastRecords | None = field(default=None, repr=False)
     targets_digest: str | None = None  # of the targets passed to ``fit``, if they are split here
     config: HoldoutConfig | None = None  # of a new holdout; None: a ReusableHoldout was passed
-    seed: int | None = None  # of the split and of sampled candidates, if ``random_state`` is None
-    split_note: dict | None = None  # digest and seed of the split, for a ledger
-    groups: object = field(default=None, repr=False)  # of the training records, as passed to fit
+    #: Seed of sampled candidates if ``random_state`` is None. It is then also the seed of the split
+    #: if this has a ``split_note``.
+    seed: int | None = None
+    split_note: dict | None = None  # digest of the data and seed of the split, for a ledger
+    groups: object = field(default=None, repr=False)  # labels of the training records
     #: For nodes: folds and weights with which cross-validation on the training nodes predicts the
     #: score on the holdout.
     node_matching: NodeMatching | None = field(default=None, repr=False)
@@ -103,7 +105,12 @@ class HoldoutSplit:
         correlation : object
             Declared dependence, as for :func:`~sklearn_bdp.correlation.check_correlation`.
         random_state : None, int or numpy.random.RandomState
-            Source of a random split.
+            Seed of a random split.
+
+        Raises
+        ------
+        ValueError
+            If the data cannot be split in this way, or if the split separates dependent records.
         """
         X, y = indexable(fit_data.X, fit_data.y)
         if fit_data.y_val is not None:
@@ -150,7 +157,7 @@ class HoldoutSplit:
         """Return the split in which the validation set of the user is the holdout.
 
         Groups and models with a number of records may describe the records of ``X`` followed by
-        those of ``X_val``. In that case records of the two tables must not depend on one another.
+        those of ``X_val``. In that case the tables must be a valid split of all these records.
 
         Parameters
         ----------
@@ -158,6 +165,11 @@ class HoldoutSplit:
             Arguments of ``fit``, with a validation set.
         correlation : object
             Declared dependence, as for :func:`~sklearn_bdp.correlation.check_correlation`.
+
+        Raises
+        ------
+        ValueError
+            If the validation set does not fit to the training records or to the correlation.
         """
         X, y = indexable(fit_data.X, fit_data.y)
         X_val, y_val = indexable(fit_data.X_val, fit_data.y_val)
@@ -207,8 +219,9 @@ class HoldoutSplit:
     def from_existing_holdout(cls, holdout, fit_data, correlation, *, has_splitter) -> Self:
         """Return the split in which all data are training records beside a ReusableHoldout.
 
-        ``correlation`` and groups describe the training records here. A chain that describes the
-        holdout also describes the training records.
+        ``correlation`` and groups describe the training records here. Without them, a model of the
+        holdout that is not tied to a number of records also describes the training records.
+        Otherwise their dependence is undeclared, which usually gives an InnerFoldsWarning.
 
         Parameters
         ----------
@@ -217,7 +230,7 @@ class HoldoutSplit:
         fit_data : FitData
             Arguments of ``fit``.
         correlation : object
-            Declared dependence of the training records, or None.
+            Declared dependence of the training records, or None if it is not declared.
         has_splitter : bool
             Whether the folds of cross-validation come from a splitter of the user.
         """
@@ -250,7 +263,7 @@ class HoldoutSplit:
 
     @property
     def scheme(self) -> SamplingScheme:
-        """Sampling scheme of the holdout, or of the training records if there is no holdout."""
+        """Sampling scheme of the holdout records, or of ``X`` if ``X_holdout`` is None."""
         records = self.X if self.X_holdout is None else self.X_holdout
         return self.model.sampling_scheme(num_samples(records))
 
@@ -262,16 +275,20 @@ class HoldoutSplit:
         return self.train_model.sampling_scheme(num_samples(self.X))
 
     def train_groups(self):
-        """Return a group code of each training record, or None without independent groups."""
+        """Return a group code of each training record, or None.
+
+        None if the dependence is undeclared, if the records are independent, and if they are not
+        declared in independent groups.
+        """
         scheme = self.train_scheme
         if scheme is None or scheme.has_independent_records or not scheme.has_independent_units:
             return None
         return self.train_model.components(num_samples(self.X))
 
     def time_ordered_dates(self):
-        """Return the date code of each training record, or None if they have no time order.
+        """Return the date code of each training record, or None if they are not declared as dates.
 
-        Codes increase with the date.
+        Codes increase with the date. Without dates of the records each row is a date.
         """
         scheme = self.train_scheme
         if scheme is None or scheme.calendar is None:
@@ -280,7 +297,7 @@ class HoldoutSplit:
 
 
 def _check_validation_set(y, y_val, n_validation):
-    """Raise ValueError if a validation set has no records, or no targets beside those of X."""
+    """Raise ValueError if a validation set is empty, or has no targets while ``X`` has some."""
     if y_val is None and y is not None:
         raise ValueError("X_val was passed without y_val. Pass both or neither.")
     if n_validation == 0:
@@ -288,7 +305,10 @@ def _check_validation_set(y, y_val, n_validation):
 
 
 def _model_beside_holdout(holdout_model, fit_data, correlation):
-    """Return the model of all data as training records beside a holdout, None if undeclared."""
+    """Return the model of training records beside a ReusableHoldout, None if it is undeclared.
+
+    ``holdout_model``: of the holdout records.
+    """
     if correlation is None and fit_data.groups is not None and holdout_model.n_records is not None:
         correlation = "groups"
     if correlation is None:
@@ -311,6 +331,11 @@ def split_for(meta_estimator, config, estimator, fit_data):
         Estimator that is fitted on the training set.
     fit_data : FitData
         Arguments of ``fit``.
+
+    Raises
+    ------
+    ValueError
+        If the arguments contradict each other, or if the data cannot be split.
     """
     check_label_values(fit_data.y)
     _check_ambiguous_arguments(estimator, fit_data)
@@ -371,8 +396,8 @@ def split_for(meta_estimator, config, estimator, fit_data):
 def _select_training_records(values, holdout_split):
     """Return the values of the training records, from values of all records or None.
 
-    They are returned unchanged if the data were not split, because all records are in the training
-    set then.
+    They are returned unchanged if the data were not split, because all records of ``X`` are in the
+    training set then.
     """
     if values is None or holdout_split.train is None:
         return values
@@ -412,8 +437,8 @@ def _check_coordinates(fit_data):
 def _declared_correlations(meta_estimator, config, fit_data):
     """Return the correlation of the training records, and the one that may declare a time order.
 
-    They may differ if ``holdout`` is a ReusableHoldout, whose dependence is declared there. The
-    first one is None if the training records are undeclared or independent.
+    They may differ if ``holdout`` is a ReusableHoldout, which has a model of its own. The first one
+    is None if nothing is declared, or if only the ReusableHoldout is declared, as independent.
     """
     correlation = meta_estimator.correlation
     if config is not None or correlation is not None:
@@ -459,7 +484,10 @@ def _check_order_of_rows(model, scheme, X, groups, correlation):
 
 
 def _random_split(model, n, test_size, random_state):
-    """Return positions of training and holdout records, as a correlation model splits them."""
+    """Return positions of training and holdout records, as a correlation model splits them.
+
+    ``test_size``: fraction of the ``n`` records. Raises ValueError if the holdout would be empty.
+    """
     if not n * test_size >= 1:
         raise ValueError(
             f"holdout={test_size!r} leaves no records for the holdout with n_samples={n}. It must "
@@ -470,7 +498,10 @@ def _random_split(model, n, test_size, random_state):
 
 
 def _model_of_training_set(model, train):
-    """Return the model of the training records; None if the middle of a chain is held out."""
+    """Return the model of the training records at some positions of all records.
+
+    None if there is none, as for a chain whose middle is held out.
+    """
     try:
         return model.training_model(train)
     except ValueError:  # the training records would be two chains
@@ -480,8 +511,9 @@ def _model_of_training_set(model, train):
 def _past_records(scheme, X, y, rows, holdout_rows):
     """Return the PastRecords with dates before the holdout, in time order.
 
-    None without dates or without targets. ``scheme``: SamplingScheme of all records; ``rows``:
-    positions of the records to choose from; ``holdout_rows``: positions of the holdout records.
+    None if records are not declared as dates, or without targets. ``scheme``: SamplingScheme of all
+    records; ``rows``: positions of the records to choose from; ``holdout_rows``: positions of the
+    holdout records.
     """
     if scheme.calendar is None or y is None:
         return None
@@ -497,7 +529,7 @@ def _past_records(scheme, X, y, rows, holdout_rows):
 def _groups_of_both(fit_data, correlation, n, n_validation):
     """Return the labels of both tables if the correlation needs them, otherwise those of ``X``.
 
-    The latter are None without groups. ``n``, ``n_validation``: numbers of records. Raises
+    Those of ``X`` are None without groups. ``n``, ``n_validation``: numbers of records. Raises
     ValueError if labels are missing that the correlation needs.
     """
     groups, groups_val = groups_by_table(n, n_validation, fit_data.groups, fit_data.groups_val)
@@ -518,10 +550,11 @@ def _groups_of_both(fit_data, correlation, n, n_validation):
 
 
 def _check_split(model, scheme, train, test, *, split_argument):
-    """Raise ValueError if a training record and a holdout record may depend on one another.
+    """Raise ValueError if a split separates records that the model does not allow to separate.
 
     Chains may be cut, because their model accounts for it. Networks of finite strength may be
-    split by nodes (theory G13). ``model``, ``scheme``: of all records; ``train``, ``test``:
+    split by nodes (theory G13). Dates of the holdout must be later than those of the training set.
+    ``model``, ``scheme``: of all records; ``train``, ``test``:
     positions; ``split_argument``: the argument that made the split, for messages.
     """
     if scheme.calendar is not None:
@@ -549,8 +582,9 @@ def _check_split(model, scheme, train, test, *, split_argument):
 def _depends_on_labels(splitter, X, y, groups):
     """Return whether a split depends on the targets.
 
-    Stratified splitters of scikit-learn do. Other splits do if they change when the targets are
-    permuted once, by a fixed permutation. False without targets, and if a splitter fails.
+    True for stratified splitters of scikit-learn. For others, True if the split changes when the
+    targets are permuted once, by a fixed permutation, and False without targets or if the splitter
+    raises an error.
     """
     if isinstance(splitter, StratifiedShuffleSplit | StratifiedKFold | StratifiedGroupKFold):
         return True
@@ -569,7 +603,7 @@ def _depends_on_labels(splitter, X, y, groups):
 
 
 def _first_test_positions(splitter, X, y, groups):
-    """Return the test positions of the first split, without changing the splitter's state."""
+    """Return the test positions of the first split, drawn by a copy of the splitter."""
     _, test = next(iter(copy.deepcopy(splitter).split(X, y, groups)))
     return test
 

@@ -13,18 +13,19 @@ from sklearn_bdp.utils.sklearn_compat import num_samples
 def inner_folds(cv, holdout_split, *, classifier):
     """Return the splitter for cross-validation on the training set.
 
-    Index lists and ``PredefinedSplit`` refer to the data given to ``fit``; holdout records are
-    dropped from them.
+    Pairs of positions and ``PredefinedSplit`` refer to the data given to ``fit``. Holdout records
+    are dropped from them.
 
     Parameters
     ----------
     cv : None, int, splitter or iterable of pairs
-        As for a search of scikit-learn. None or a number of folds: they follow the declared
+        As for a search of scikit-learn. None or a number of folds: the folds follow the declared
         correlation of the training records.
     holdout_split : HoldoutSplit
         Training set and holdout.
     classifier : bool
-        Whether folds of independent records are stratified.
+        Whether folds of records without declared dependence are stratified if the targets are
+        classes.
     """
     if cv is None or isinstance(cv, numbers.Integral):
         cv = _folds_of_model(cv, holdout_split)
@@ -37,7 +38,7 @@ def inner_folds(cv, holdout_split, *, classifier):
 
 
 def _folds_of_model(cv, holdout_split):
-    """Return folds that keep dependent training records together, as for ``check_cv``.
+    """Return folds that keep dependent training records together, as pairs of positions.
 
     ``cv``: None or a number of folds, which is returned if the records are independent or their
     dependence is unknown.
@@ -57,7 +58,7 @@ def _folds_of_training_set(cv, holdout_split):
     """Return folds with positions in the training set, from folds with positions in all data.
 
     Folds are pairs of training and test positions. ``cv``: iterable of such pairs. Raises
-    ValueError for another object.
+    ValueError for another object, and for positions as :func:`_positions_in_training_set` does.
     """
     folds = list(cv) if np.iterable(cv) else [cv]
     if not (folds and all(map(np.iterable, folds))):
@@ -76,7 +77,8 @@ def _folds_of_training_set(cv, holdout_split):
 def check_folds(holdout_split, folds):
     """Raise an error if folds of the training set separate dependent records, or mix dates.
 
-    In time order, training records must lie before or after all test dates of a fold.
+    If records have dates, each training record of a fold must be earlier or later than all of its
+    test records.
     """
     model = holdout_split.train_model
     if model is not None and any(n_split_components(model, train, test) for train, test in folds):

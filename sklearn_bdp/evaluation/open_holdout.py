@@ -23,8 +23,9 @@ _N_DRY_RUN_RECORDS = 32  # training records for the dry run of a report
 def config_of(meta_estimator):
     """Return the :class:`HoldoutConfig` of the parameter ``holdout``; None for a ReusableHoldout.
 
-    ``meta_estimator``: estimator with the parameter ``holdout``. Raises TypeError for a value of
-    another type, and ValueError for a fraction that is not between 0 and 1.
+    ``meta_estimator``: estimator with the parameter ``holdout``. Raises TypeError if this is not a
+    number, splitter, HoldoutConfig or ReusableHoldout, and ValueError for a number that is not
+    between 0 and 1.
     """
     holdout = meta_estimator.holdout
     if isinstance(holdout, ReusableHoldout | HoldoutConfig):
@@ -42,10 +43,10 @@ def config_of(meta_estimator):
 
 
 def check_holdout_parameter(meta_estimator, X_val):
-    """Check the parameter ``holdout`` before any work; return as :func:`config_of`.
+    """Check the parameters ``holdout`` and ``correlation``; return as :func:`config_of`.
 
-    ``X_val``: argument of ``fit``, or None. Raises ValueError if it is passed beside a
-    ReusableHoldout, or if cross-validation fits an estimator with a ledger.
+    ``X_val``: argument of ``fit``, or None. Raises ValueError if ``X_val`` is passed beside a
+    ReusableHoldout, if cross-validation fits an estimator with a ledger, or as ``check_declared``.
     """
     check_declared(meta_estimator.correlation)
     config = config_of(meta_estimator)
@@ -70,9 +71,14 @@ def open_holdout(meta_estimator, holdout_split, *, metric=None, fit_params=None)
     holdout_split : HoldoutSplit
         Training set and holdout.
     metric : Metric or None, default=None
-        Metric to verify. If there is one, holdouts with too few groups give a warning.
+        Metric to verify. If it is not None, a holdout with too few groups gives a warning.
     fit_params : dict, default=None
-        Parameters of ``fit``, which may contain records, too.
+        Arguments of the estimator's ``fit`` by name, which may contain records, too.
+
+    Raises
+    ------
+    SharedRecordsError, ValueError
+        If ``check_overlap`` finds records of the training data that rule the holdout out.
     """
     last_row = num_samples(holdout_split.X) - 1
     sample_rows = np.linspace(0, last_row, _N_DRY_RUN_RECORDS).astype(int)
@@ -103,7 +109,7 @@ def open_holdout(meta_estimator, holdout_split, *, metric=None, fit_params=None)
     training_data = holdout_split.training_data
     if holdout_split.train is not None:
         holdout.account.training_rows.add(training_data, drawn=True)
-    # Raises if training records are in the holdout.
+    # Raises if, for example, training records are in the holdout.
     assumption = check_overlap(holdout, training_data.with_tables_of(fit_params or {}))
     if assumption and assumption not in holdout.notes(SystemNote.ASSUMPTION):
         holdout.add_note(SystemNote.ASSUMPTION, assumption)
@@ -121,8 +127,8 @@ def _noise_seed(random_state):
 
 def _split_notes(holdout_split):
     """Return the notes of a new ledger about the split: content by SystemNote, no empty content."""
-    # Groups are in one of both sets as a whole. Sizes are those before the split, or those of the
-    # training set if the caller passed the holdout records.
+    # A split leaves groups whole, so their sizes are those before the split. If the caller passed
+    # the holdout records, only groups of the training set count.
     models = [holdout_split.train_model]
     if holdout_split.train is not None:
         models.append(holdout_split.model)

@@ -1,4 +1,4 @@
-"""Checks of the candidates of a search before any fit."""
+"""Checks of the parameter grid of a search, and of a candidate's parameters, before any fit."""
 
 import difflib
 from collections.abc import Mapping
@@ -10,7 +10,10 @@ _NOT_QUERIED = "The holdout was not queried."
 
 
 def check_grid_type(param_grid):
-    """Raise TypeError unless candidates are a dict of names and values, or a list of such dicts."""
+    """Raise TypeError unless candidates are a dict of names and values, or a list of such dicts.
+
+    Raises ValueError for an empty list of values.
+    """
     spaces = [param_grid] if isinstance(param_grid, Mapping) else param_grid
     problem = ""
     if not isinstance(spaces, list):
@@ -35,10 +38,10 @@ def check_grid_type(param_grid):
 
 
 def check_candidate(estimator, candidate):
-    """Raise if an estimator does not take the parameters of a candidate.
+    """Raise an error if an estimator does not take the parameters of a candidate.
 
-    The error for an unknown name suggests parameters with the same last part, such as
-    ``logisticregression__C`` for ``C``.
+    ``candidate``: parameters by name. A ValueError for an unknown name suggests other names, such
+    as ``logisticregression__C`` for ``C``. An estimator that is a class raises TypeError.
     """
     if isinstance(estimator, type):
         raise TypeError(

@@ -74,24 +74,27 @@ class ScorerRecord:
     """
 
     memory: object = None  # PrefixMemory, if only test records are scored
-    #: Scores in [0, 1] of the records of each call, by the metric that ranks.
+    #: Scores in [0, 1] of the records on the metric that ranks, an array for each of its calls that
+    #: gives such scores.
     scores: list = dataclasses.field(default_factory=list)
-    clipping: list = dataclasses.field(default_factory=list)  # effect of clipping in each call
+    #: Clipping of the records in each of these calls, or None.
+    clipping: list = dataclasses.field(default_factory=list)
     #: Predictions of the test records, by name of a metric without a proven bound.
     predictions: dict = dataclasses.field(default_factory=dict)
-    #: Error of a score function. scikit-learn would replace it by NaN.
+    #: Error that the search raises after the fit. scikit-learn would replace it by NaN.
     contract_error: Exception | None = None
 
 
 class MetricScorer:
-    """A scikit-learn scorer of a bounded metric, in score units.
+    """A scikit-learn scorer of a metric, in score units.
 
     Parameters
     ----------
     metric : Metric
         Metric that scores an estimator.
     scorer_records : dict or None
-        :class:`ScorerRecord` of each running fit, by the ``id`` of its estimator.
+        :class:`ScorerRecord` of each running fit, by the ``id`` of its estimator. None: nothing is
+        recorded.
     ranks : bool
         Whether the metric ranks candidates, so that its scores of records are recorded.
     """
@@ -104,8 +107,8 @@ class MetricScorer:
     def __call__(self, estimator, X, y=None):
         """Return the score of ``estimator`` on ``(X, y)``, without weights of records.
 
-        If a score function violates its contract inside a search, the error is recorded, and the
-        score is NaN.
+        If a score function violates its contract, the error is raised. In a fit with a
+        :class:`ScorerRecord` it is recorded, and the score is NaN.
         """
         scorer_record = self.scorer_records.get(id(estimator))
         if scorer_record is not None and scorer_record.memory is not None:
@@ -129,10 +132,11 @@ class MetricScorer:
         return self.metric.from_unit(unit_score)
 
     def _approximate_score(self, scorer_record, estimator, X, y):
-        """Return the score of a metric without a proven bound; record predictions of test records.
+        """Return the score of a metric without a proven bound, in score units.
 
-        If the user's scorer returns a dict, an error is recorded, and the score is NaN.
-        ``scorer_record``: of the running fit, or None.
+        Predictions in the first call for a fit, those of its test records, are recorded. If the
+        user's scorer returns a dict, an error is recorded, and the score is NaN; the error is
+        raised if ``scorer_record`` is None. ``scorer_record``: of the running fit, or None.
         """
         if not self.metric.uses_predictions_only:
             score = self.metric.scorer(estimator, X, y)
@@ -169,7 +173,7 @@ class DictScorer:
     Parameters
     ----------
     scorer : callable
-        Returns a dict of scores.
+        The user's scorer, which should return a dict of scores.
     name : str
         Name of the verified metric in this dict.
     metric_scorer : MetricScorer
@@ -199,8 +203,8 @@ class DictScorer:
 def _public_scorer(estimator, scoring, metric):
     """Return the scorer for one value of ``scoring``, as ``scorer_`` holds it.
 
-    It is scikit-learn's scorer for the values that scikit-learn accepts. Other values are scored by
-    ``metric``, or returned unchanged if that is None.
+    It is scikit-learn's scorer for None and for names and scorers of scikit-learn. Other values are
+    scored by ``metric``, or returned unchanged if ``metric`` is None.
     """
     is_package_name = isinstance(scoring, str) and scoring not in get_scorer_names()
     is_sklearn = scoring is None or isinstance(scoring, str) or hasattr(scoring, "_score_func")
@@ -215,14 +219,15 @@ class SearchMetrics:
     Attributes
     ----------
     name : str
-        Name of the metric that ranks, "score" if it is the only one.
+        Name of the metric that ranks; "score" if ``scoring`` does not name several metrics.
     metric : Metric
         Metric that ranks.
     secondary : dict
         Other metrics that can be verified, by name. Scores that a callable returns besides the one
         that ranks are unknown before a call, and are not verified.
-    scorers : callable or dict of callable
-        Scorers of the folds for scikit-learn. Verified metrics are computed as on the holdout.
+    scorers : callable
+        Scorer of the folds for scikit-learn, which returns a dict if metrics have names. Verified
+        metrics are computed as on the holdout.
     scorer_records : dict
         :class:`ScorerRecord` of each running fit, by the ``id`` of its estimator.
     """
@@ -231,7 +236,9 @@ class SearchMetrics:
         scoring = search.scoring
         refit = search.refit
         self.search = search
-        self.scoring_by_name = {}  # empty if ``scoring`` is a single metric or a callable
+        #: Value of ``scoring`` for each metric; empty if ``scoring`` is a single metric or a
+        #: callable.
+        self.scoring_by_name = {}
         self.secondary = {}
         self.scorer_records = {}
         refit_is_name = isinstance(refit, str) and refit not in SELECTION_RULES
@@ -258,9 +265,10 @@ class SearchMetrics:
         self.scorers = self._make_scorers()
 
     def _set_secondary_metrics(self, holdout_split):
-        """Set the metrics that do not rank and can be verified.
+        """Set ``secondary``: the metrics that do not rank and can be verified.
 
-        The others are scored on the training set only.
+        The others are scored on the training set only. Raises an error if one of them counts a
+        class that the targets do not have.
         """
         for name, scoring in self.scoring_by_name.items():
             if name == self.name:
@@ -273,7 +281,10 @@ class SearchMetrics:
                 check_counted_class(scoring, holdout_split.y)
 
     def _make_scorers(self):
-        """Return ``scorers``; raise ValueError if a name is unknown to scikit-learn, too."""
+        """Return ``scorers``; raise ValueError if a name is unknown to scikit-learn, too.
+
+        Names that are unknown to scikit-learn are admitted for metrics that can be verified.
+        """
         scoring = self.search.scoring
         ranking_scorer = MetricScorer(self.metric, self.scorer_records, ranks=True)
         if self.name == "score":
@@ -290,7 +301,7 @@ class SearchMetrics:
         return checked_scorers
 
     def public_scorer(self):
-        """Return ``scorer_`` of the search, which defines its method ``score``."""
+        """Return ``scorer_`` of the search: a scorer, or a dict of scorers for several metrics."""
         estimator = self.search.estimator
         metrics = {self.name: self.metric, **self.secondary}
         if self.scoring_by_name:
@@ -305,7 +316,11 @@ class SearchMetrics:
 
 
 def _check_metric_names(scoring, refit, refit_is_name):
-    """Return the names of several metrics; raise ValueError unless ``refit`` fits to them."""
+    """Return the names of several metrics as a list; raise ValueError if ``refit`` is no choice.
+
+    ``refit`` must be one of the names, or a callable, a rule or False. ``scoring``: list, tuple,
+    set or dict; ``refit_is_name``: whether ``refit`` is text other than a rule.
+    """
     names = sorted(scoring) if isinstance(scoring, set) else list(scoring)
     if refit is True or (refit_is_name and refit not in names) or not names:
         raise ValueError(
@@ -319,12 +334,15 @@ def _check_metric_names(scoring, refit, refit_is_name):
 
 
 def _refit_example(names):
-    """Return a text with the values of ``refit`` that name a metric, "" without names."""
+    """Return the end of a sentence: the values of ``refit`` that name a metric, "" without any."""
     return ": " + " or ".join(f"refit={name!r}" for name in names) if names else ""
 
 
 def _metric_named_by_refit(search, holdout_split):
-    """Return the metric that ``refit`` names if ``scoring`` is a callable that returns a dict."""
+    """Return the metric that ``refit`` names if ``scoring`` is a callable that returns a dict.
+
+    Raises UnboundedMetricError if there is none.
+    """
     try:
         return _make_metric(search, search.refit, holdout_split)
     except (TypeError, ValueError) as error:
@@ -335,7 +353,7 @@ def _metric_named_by_refit(search, holdout_split):
 
 
 def _make_metric(search, scoring, holdout_split):
-    """Return the metric for one value of ``scoring``, with facts about the training targets."""
+    """Return :func:`bounded_metric` for one value of ``scoring``, with facts on the targets."""
     metric = bounded_metric(search, scoring, holdout_split)
     return metric.with_training_targets(holdout_split.y, holdout_split.train_groups())
 
@@ -362,8 +380,9 @@ def bounded_metric(meta_estimator, scoring, holdout_split):
     UnboundedMetricError
         If the metric has no proven bound and the holdout needs one, or if its sensitivity is not
         proved under the correlation of the holdout.
-    ValueError
-        If there are no targets and ``scoring`` is not a PerRecordScore.
+    TypeError, ValueError
+        If ``scoring`` is unknown or does not fit the targets, or if there are no targets and it is
+        not a PerRecordScore.
     """
     model = holdout_split.model
     has_dates = holdout_split.scheme.calendar is not None
@@ -402,7 +421,10 @@ def bounded_metric(meta_estimator, scoring, holdout_split):
 
 
 def _score_without_targets(search, scoring):
-    """Return a PerRecordScore that calls its function with ``y=None``; other scores raise."""
+    """Return a PerRecordScore as one that calls its function with ``y=None``.
+
+    Raises ValueError if ``scoring`` is not a PerRecordScore.
+    """
     if not isinstance(scoring, PerRecordScore):
         raise ValueError(
             f"{type(search).__name__} requires y to be passed, but the target y is None. "
@@ -414,7 +436,7 @@ def _score_without_targets(search, scoring):
 
 
 def certificate_with_assumptions(holdout, holdout_split, ledger_state):
-    """Return the certificate of a holdout, with the assumptions about its splits.
+    """Return the certificate of a holdout, with assumptions of the split and of the ledger.
 
     ``ledger_state``: :class:`~sklearn_bdp.ledger.ledger_state.LedgerState`.
     """
@@ -438,7 +460,9 @@ def make_certificate(
     notes=(),
     assumptions=(),
 ):
-    """Return the certificate with the score of the selected model; warn if that is misleading.
+    """Return the certificate with the score of the selected model.
+
+    Warns if this score is misleading.
 
     Parameters
     ----------
@@ -453,9 +477,9 @@ def make_certificate(
     model_description : str
         Text about the selected model.
     cv_score : float
-        Its cross-validated score, in score units.
+        Cross-validated score of this model, in score units.
     clipping : Clipping or None
-        Effect of clipping on its out-of-fold scores.
+        Effect of clipping on out-of-fold scores of this model.
     notes, assumptions : sequence of str
         Additional lines of the certificate.
     """
@@ -477,7 +501,7 @@ def make_certificate(
     if caveats and scheme.in_time_order and scheme.calendar is None:
         # The metric is a loss with a declared range.
         caveats.append(_NOTE_IN_TIME.format(metric.name))
-    # The state of the ledger right after these answers.
+    # The ledger as this process last read or wrote it, without answers that others added since.
     with holdout.account.read_transaction(latest=False) as ledger_state:
         certificate = certificate_with_assumptions(holdout, holdout_split, ledger_state)
     certificate = certificate.in_units(metric.display_name, metric.lower, metric.upper)
@@ -519,9 +543,10 @@ def make_certificate(
 
 
 def _verdict(score, cv_score, metric):
-    """Return a clause that compares verified and cross-validated score; "" without the latter.
+    """Return a clause that compares verified and cross-validated score, both in score units.
 
-    Without a verified score (NaN) certificates do not show it.
+    Empty without a cross-validated score (NaN). Without a verified score (NaN) the clause contains
+    "nan", and certificates do not show it.
     """
     if abs(score - cv_score) < _CONFIRMED_DIFFERENCE * (metric.upper - metric.lower):
         return "the holdout confirms cross-validation"
@@ -532,10 +557,10 @@ def _verdict(score, cv_score, metric):
 
 
 def _baseline(metric, training_targets):
-    """Return the score of a constant prediction, None if it is unknown for the metric.
+    """Return the score of a constant prediction, None for metrics other than these three.
 
     For accuracy it is the proportion of the largest class in the training set, for balanced
-    accuracy 1 / n_classes, and for ROC AUC 1/2. ``training_targets``: labels.
+    accuracy 1 / n_classes, and for ROC AUC 1/2.
     """
     if metric.name == "roc_auc":
         return 0.5
@@ -588,10 +613,10 @@ def _notes_on_approximation(metric, query, holdout):
 def with_forecast(certificate, holdout, ledger_state, metric, *, n_train, training_variance):
     """Return a certificate with forecasts for its metric and the selected score.
 
-    The certificate is returned unchanged if no query can follow. Without a verified score only the
-    forecast for the metric is replaced. Half-widths are in units of [0, 1] here. ``n_train``:
+    The certificate is returned unchanged if no query can follow. Without a verified score, at most
+    the forecast for the metric is replaced. Half-widths are in units of [0, 1] here. ``n_train``:
     number of training records behind a cross-validated score; ``training_variance``: of the scores
-    of training records in [0, 1], NaN if it is unknown.
+    of training records, or of dates, in [0, 1], NaN if it is unknown.
     """
     forecast = certificate.forecast
     selected = certificate.selected
@@ -648,8 +673,8 @@ def with_forecast(certificate, holdout, ledger_state, metric, *, n_train, traini
 def clipping_of_columns(setup, columns):
     """Return the effect of clipping on the out-of-fold scores of a model of some columns, or None.
 
-    No model is fitted if there are no columns or the metric does not clip. The result is None then,
-    and also if a fit fails.
+    ``columns``: tuple of positions. No model is fitted if it is empty, or if the metric has no
+    caveat about clipping. The result is None then, and also if a fit fails.
     """
     if setup.metric.caveat and columns:
         # Warnings and errors of these fits were reported when the columns were scored.
@@ -661,9 +686,10 @@ def clipping_of_columns(setup, columns):
 
 
 def answers_to_columns(metric, answers, *, suffix=""):
-    """Return columns of ``cv_results_`` from the answers about one metric, in score units.
+    """Return columns of ``cv_results_`` by name, from the answers about one metric.
 
-    ``answers``: AnswerRecord or MissingAnswer by row; ``suffix``: of the names of the columns.
+    Scores and ends of intervals are in score units. ``answers``: list of AnswerRecord or
+    MissingAnswer, in [0, 1], by row; ``suffix``: end of the names of the columns.
     """
     values = np.array([answer.value for answer in answers])
     unit_lower = np.array([answer.lower for answer in answers])
@@ -691,9 +717,11 @@ class DetachedHoldout:
     information_spent : float
         Information that the answers have revealed, in nats.
     next_code_length : float
-        Code length of a next query, in nats.
+        Code length of the next query at the time of the copy, in nats.
     remaining_budget : int or None
         Number of corrected answers that were left; None without a budget.
+    record_fingerprints : object
+        Truncated digests of the holdout records, to recognize them.
     """
 
     n: int
@@ -745,7 +773,7 @@ class HoldoutEstimatorMixin:
         ----------
         **params : dict
             Parameters of the estimator. For fields, ``holdout`` is replaced by a changed copy; a
-            fraction becomes a :class:`~sklearn_bdp.HoldoutConfig` first.
+            fraction or splitter becomes a :class:`~sklearn_bdp.HoldoutConfig` first.
 
         Returns
         -------
@@ -831,12 +859,13 @@ class HoldoutEstimatorMixin:
 
 
 class FinalReportMixin(HoldoutEstimatorMixin):
-    """Mixin of estimators that select one verified model: its final report."""
+    """Mixin of estimators that select one verified model, for the final report of this model."""
 
     holdout_: ReusableHoldout
     _has_fit_params: bool  # whether the model was fitted with more than records and targets
     #: Takes ``compare`` and returns the models by name, their cross-validated scores in score
-    #: units, the metric that verified them and the variance of the scores of training records.
+    #: units, the metric that verified them and the variance of the selected model's scores of
+    #: training records in [0, 1], or None.
     _models_for_report: Callable[..., tuple]
 
     def final_report(
@@ -879,8 +908,9 @@ class FinalReportMixin(HoldoutEstimatorMixin):
         HoldoutClosedError
             If the holdout gave another final report.
         ValueError
-            If there is no holdout, no model was kept, or there is none of fixed features beside the
-            selected one. Also if ``refit_every`` is passed and ``fit`` was passed other parameters.
+            If there is no holdout, if no model was kept, or if ``compare="fixed"`` and there is no
+            model of fixed features beside the selected one. Also if ``refit_every`` is passed and
+            ``fit`` was passed other parameters.
         """
         models, cv_scores, metric, variance = self._models_for_report(compare)
         if refit_every is not None and self._has_fit_params:
@@ -925,11 +955,11 @@ class FinalReportMixin(HoldoutEstimatorMixin):
 
 
 def _report_scorings(scoring, metric):
-    """Return the value of ``scoring`` for a report, and whether it starts with the search's metric.
+    """Return the value of ``scoring`` for a report, and whether it starts with ``metric``.
 
-    The value is a list, or a dict if ``scoring`` is one, in which None and the name of the search's
-    ``metric`` are replaced by this metric. It never counts as starting with a metric without a
-    proven bound.
+    The value is a list, or a dict if ``scoring`` is one. None and the name of ``metric``, which is
+    that of the search, are replaced by this metric, or by its ``scoring`` if the metric has no
+    proven bound. The second value is False for a metric without a proven bound.
     """
     is_approximate = isinstance(metric, ApproximateMetric)
     search_scoring = metric.scoring if is_approximate else metric
