@@ -33,7 +33,8 @@ class Split:
     holdout : ndarray of int
         Indices of the holdout records, ascending.
     gap : int
-        Records or dates dropped between the two.
+        Number of records or dates dropped before the holdout, in each sequence if there are
+        several; 0 for models without an order in time.
 
     Examples
     --------
@@ -53,9 +54,9 @@ class CorrelationModel(FrozenValue, ABC):
 
     ``n`` is the number of records, in bounds that of the holdout. Leakage and influence are in
     nats.
-    Two models are equal when they are of one class and hold the same content. Attributes are set
-    in the constructor, which ends with ``_freeze(...)`` of that content. Results may be cached; the
-    cache is bounded and never part of a pickle.
+    Two models are equal when they are of one class and hold the same content. After
+    ``_freeze(...)`` of that content, no attribute can be assigned. Results may be cached; the cache
+    is bounded and never part of a pickle.
     """
 
     #: Number of records that the model is tied to, or None for any number.
@@ -64,7 +65,7 @@ class CorrelationModel(FrozenValue, ABC):
     #: Sentences that a certificate must add: assumptions, and cases that are not covered.
     caveats: tuple[str, ...] = ()
 
-    # Component of each record if the model is tied to records, None if it describes any number.
+    # Component of each record; None for models that do not store it.
     _codes: Array | None = None
     _size_hint = ""  # advice that an error adds if the number of records differs
 
@@ -98,6 +99,8 @@ class CorrelationModel(FrozenValue, ABC):
 
         Raises
         ------
+        TypeError
+            If ``n`` is not an integer.
         ValueError
             If ``n`` is not positive or not the number of records the model is tied to.
         """
@@ -156,13 +159,14 @@ class CorrelationModel(FrozenValue, ABC):
         """Return a :class:`Split` that separates no dependent records, unless bounds allow it.
 
         Models whose bounds hold given the other records, or given the past, may separate some.
+        After the gap of a chain, the remaining dependence counts as a failure of small probability.
 
         Parameters
         ----------
         n : int
             Number of records to split.
         holdout : float
-            Fraction of the records for the holdout, in (0, 1).
+            Fraction of the records (or dates) for the holdout, in (0, 1).
         random_state : None, int or numpy.random.Generator, default=None
             Source of the random choice, if there is one.
 
@@ -174,7 +178,7 @@ class CorrelationModel(FrozenValue, ABC):
         Raises
         ------
         ValueError
-            If a side would be empty.
+            If a side would be empty, or if the model has no valid split.
         """
 
     @abstractmethod
@@ -188,19 +192,20 @@ class CorrelationModel(FrozenValue, ABC):
         n_splits : int
             Number of folds, at least 2.
         random_state : None, int or numpy.random.Generator, default=None
-            ``None`` keeps the order of the records; otherwise they (or their groups) are
-            shuffled first. Models of records in time, and graphs with a buffer, do not read it.
+            ``None``: folds are not random. Otherwise records, or groups of one size, are shuffled
+            first. A single chain, dates, and graphs with a buffer do not read it.
 
         Returns
         -------
         list of tuple of ndarray
-            ``n_splits`` pairs ``(train, test)``; every record is in exactly one test set. Of folds
-            that train on earlier records only, the first block is in no test set.
+            ``n_splits`` pairs ``(train, test)``. Every record is in exactly one test set, except
+            the first block of folds that train on earlier records only.
 
         Raises
         ------
         ValueError
-            If there are fewer independent units than folds, or if no training record is left.
+            If there are fewer independent units than folds, if no training record is left, or if
+            the model has no valid split.
         """
 
     # -- levels of privacy --------------------------------------------------------------------
@@ -215,8 +220,9 @@ class CorrelationModel(FrozenValue, ABC):
         n : int
             Number of records.
         method : {"tight", "quilt", "blanket", "spectral"}, default="tight"
-            ``"tight"`` takes the best valid bound; the others are Lemmas 2, 3 and 4 of Zhao
-            (2017) as printed.
+            ``"tight"``: the smallest of several valid bounds. The others: Lemmas 2, 3 and 4 of
+            Zhao (2017), with the constants printed there. For hidden chains, which these lemmas do
+            not cover, they are never below ``"tight"``.
 
         Returns
         -------
@@ -226,8 +232,8 @@ class CorrelationModel(FrozenValue, ABC):
         Raises
         ------
         ValueError
-            If the method does not apply to this model; the message names the missing condition. If
-            the model declares no dependence (``correlation="time"``), no method does.
+            If the method does not apply to this model; the message names the missing condition. No
+            method applies to ``correlation="time"``, which declares no strength of dependence.
         """
         dp_epsilon = check_real("dp_epsilon", dp_epsilon, low=0.0)
         n = self.check_n(n)
@@ -283,7 +289,8 @@ class CorrelationModel(FrozenValue, ABC):
         Returns
         -------
         float
-            Effective number: ``log_tail(alpha, n) = ln 2 - 2 * effective_n(n) * alpha**2``.
+            Effective number, by which
+            ``log_tail(alpha, n) = min(0, ln 2 - 2 * effective_n(n) * alpha**2)``.
         """
         n = self.check_n(n)
         return n * (n / self._variance_proxy(n, True))
@@ -356,7 +363,7 @@ class CorrelationModel(FrozenValue, ABC):
     def _lower_limit(self, values, log_failures, n, binary):
         """Return lower limits for vectors of values and of logs of failure probabilities.
 
-        These are Hoeffding's. A model with a sharper tail takes the larger of both limits.
+        Here they are Hoeffding's. Models with a sharper tail override this method.
         """
         return hoeffding_lower_limit(values, log_failures, self.effective_n(n))
 
@@ -378,7 +385,7 @@ class CorrelationModel(FrozenValue, ABC):
         return self
 
     def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
-        """Return the model of holdout records if all other records are in the training set.
+        """Return the model of the holdout records after a split of this model.
 
         Parameters
         ----------
@@ -388,8 +395,8 @@ class CorrelationModel(FrozenValue, ABC):
         Returns
         -------
         CorrelationModel
-            Their model given all other records if this class has one (theory G13), otherwise that
-            of :meth:`subset`.
+            By default that of :meth:`subset`. Models that hold out single nodes, or records
+            between their neighbors, may return another one (theory G13, G27).
         """
         return self.subset(indices)
 
@@ -425,7 +432,8 @@ class CorrelationModel(FrozenValue, ABC):
         Raises
         ------
         ValueError
-            If the records are not distinct, or, for a chain, not contiguous and ascending.
+            If the records are not distinct, or if a model in time does not allow the selection:
+            that of a chain must be contiguous and ascending.
         """
 
 
@@ -458,7 +466,8 @@ def holdout_size(n, holdout):
 def check_splits(n_splits, max_splits, unit_name):
     """Return ``n_splits`` as an int between 2 and ``max_splits``, the number of units to divide.
 
-    ``unit_name``: plural noun for these units in the error.
+    ``unit_name``: plural noun for these units in the error. Raises TypeError or ValueError for
+    other values.
     """
     n_splits = check_integer("n_splits", n_splits, low=2)
     if not n_splits <= max_splits:
@@ -473,12 +482,12 @@ def check_splits(n_splits, max_splits, unit_name):
 def check_indices(indices, n) -> Array:
     """Return ``indices`` as an array of distinct record numbers, in the caller's order.
 
-    If ``n`` is not None, they are below ``n``, or a boolean mask of ``n`` records. Raises
-    ValueError otherwise, and if there are none.
+    If ``n`` is not None, they must be below ``n``, and ``indices`` may be a boolean mask of ``n``
+    records. Raises ValueError for other values, and if there is no record.
     """
     records = np.asarray(indices)
     if records.ndim == 1 and records.dtype == bool and n is not None and len(records) == n:
-        return np.flatnonzero(records)
+        records = np.flatnonzero(records)
     if records.ndim != 1 or not len(records) or not np.issubdtype(records.dtype, np.integer):
         raise ValueError(
             f"indices must be a list of record numbers, got shape {records.shape} of "

@@ -37,8 +37,9 @@ from sklearn_bdp.correlation.tails import chain_lower_limit
 from sklearn_bdp.utils.root_finding import doubled, last_whole
 from sklearn_bdp.utils.validation import check_array, check_boolean, check_integer, check_real
 
-SPLIT_FAILURE = 1e-3  # failure probability of the gap of a chain's `split`
-FOLD_FAILURE = 0.05  # inner cross-validation is not guaranteed; a short gap suffices
+SPLIT_FAILURE = 1e-3  # largest failure probability of the gap of a chain's `split`
+# The same of its `folds`: cross-validation has no guarantee, so that a short gap suffices.
+FOLD_FAILURE = 0.05
 ROW_SUM_TOLERANCE = 1e-8
 _DRIFT_CAVEAT = "A future unlike the past (drift) is not covered."
 
@@ -47,11 +48,11 @@ MIN_TRANSITIONS = 3
 #: Transitions for each state below which an estimated chain has a caveat.
 MIN_TRANSITIONS_PER_STATE = 20
 
-#: Lowest frequencies that an estimated autocorrelation time averages: more are less noisy, fewer
-#: show slower dependence.
+#: Largest number of lowest frequencies that an estimated autocorrelation time averages: more are
+#: less noisy, fewer show slower dependence.
 N_LOW_FREQUENCIES = 10
 
-#: Pairs of the frequencies above these. Their median corrects an estimate that came out small.
+#: Number of pairs of the frequencies above these, whose median corrects an estimate that is small.
 N_FREQUENCY_PAIRS = 7
 
 #: Fewest scores that an autocorrelation time is estimated from.
@@ -78,7 +79,8 @@ class MarkovChain(CorrelationModel):
     interpolation : bool, default=False
         With ``observed=True``: hold out single records between their neighbors, instead of the
         last ones. Given its neighbors a record is independent of all others (theory G27). The
-        score is that of interpolation, never of forecasts. The result is another model.
+        score is that of interpolation, never of forecasts. The constructor returns a model of
+        another class, without the attributes below.
 
     Attributes
     ----------
@@ -91,10 +93,12 @@ class MarkovChain(CorrelationModel):
     dobrushin_ : float
         Dobrushin coefficient, the largest total variation between two rows.
     contraction_ : float
-        Second singular value of :math:`D_\pi^{1/2} P D_\pi^{-1/2}`.
+        Second singular value of :math:`D_\pi^{1/2} P D_\pi^{-1/2}`, 0 for one state.
 
     Raises
     ------
+    TypeError
+        If the matrix does not hold real numbers, or a flag is not a boolean.
     ValueError
         If the matrix is not stochastic or not irreducible, or if ``interpolation=True`` is set
         without ``observed=True``.
@@ -123,8 +127,7 @@ class MarkovChain(CorrelationModel):
 
     fingerprint_name = "MarkovChain"
     caveats = (_DRIFT_CAVEAT,)
-    # Description of a chain that was made from an autocorrelation time; empty for one that was made
-    # from a transition matrix.
+    # Description of a chain that was made from an autocorrelation time; empty for other chains.
     _words = ""
 
     def __new__(
@@ -193,8 +196,8 @@ class MarkovChain(CorrelationModel):
         n_states : int, optional
             Number of states; by default one more than the largest seen.
         smoothing : float, default=1.0
-            Added to every transition count, so that a transition that was not seen has a positive
-            probability.
+            Added to every transition count. If positive, a transition that was not seen has a
+            positive probability.
         observed : bool, default=False
             As for the class.
 
@@ -207,10 +210,11 @@ class MarkovChain(CorrelationModel):
         Raises
         ------
         TypeError
-            If ``states`` is not a sequence.
+            If ``states`` is not a sequence, or another argument is of a wrong type.
         ValueError
             If the states are not integers of at least 0, have fewer than 3 transitions, or never
-            change. Also if ``smoothing`` is 0 and a state is never left.
+            change. Also if ``n_states`` is too small, or if ``smoothing`` is 0 and some states
+            never reach others.
         """
         sequences = _state_sequences(states)
         largest_state = max(
@@ -280,7 +284,8 @@ class MarkovChain(CorrelationModel):
         ----------
         scores : array-like of shape (n,) or (n_candidates, n)
             Per-record cross-validated scores in time; NaN for unscored records. Of several
-            candidates, the one with the longest autocorrelation time counts.
+            candidates, the one with the longest autocorrelation time counts. Candidates with fewer
+            than 16 scores are ignored.
 
         Returns
         -------
@@ -290,17 +295,17 @@ class MarkovChain(CorrelationModel):
         Raises
         ------
         ValueError
-            If no candidate has at least 16 scores.
+            If ``scores`` has another shape, or no candidate has at least 16 scores.
 
         Notes
         -----
         The contraction :math:`\lambda` of the chain solves
-        :math:`(1+\lambda)/(1-\lambda) = 1.5\,\tau`, where :math:`\tau` is the longest
-        :func:`slow_autocorrelation_time` of the candidates. Assumption: every query's scores
-        concentrate no worse than those of this chain. Regimes that are rare in the training set
-        cannot be detected there: those of less than about a fifth of the records must be
-        declared. A steady drift is not taken for dependence, and not covered. For means over
-        records only.
+        :math:`(1+\lambda)/(1-\lambda) = 1.5\,\tau`, rounded up to three digits, where :math:`\tau`
+        is the longest :func:`slow_autocorrelation_time` of the candidates. Assumption: every
+        query's scores concentrate no worse than those of this chain. Regimes that are rare in the
+        training set cannot be detected there: those of less than about a fifth of the records must
+        be declared. A steady drift is not taken for dependence, and not covered. The assumption is
+        about means of per-record scores, not about other queries.
 
         Examples
         --------
@@ -394,7 +399,8 @@ class MarkovChain(CorrelationModel):
     def _power_coefficients(self):
         """Return the Dobrushin coefficients of the powers ``P, P^2, …`` of the transition matrix.
 
-        They do not increase. The vector ends when they are negligible, or after 2,000 powers.
+        They do not increase. The vector ends when they are negligible, after 2,000 powers, or after
+        200 if they are still 1.
         """
 
         def compute():
@@ -486,7 +492,7 @@ class MarkovChain(CorrelationModel):
         Raises
         ------
         ValueError
-            If the chain is periodic, so that no gap suffices.
+            If no gap of up to 2**40 records suffices, as for periodic chains.
         """
         failure = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
         if not self.gap_failure_probability(2**40) <= failure:
@@ -524,7 +530,7 @@ class MarkovChain(CorrelationModel):
 def _state_sequences(states):
     """Return a list of separate sequences of states, as arrays of integers of at least 0.
 
-    Raises TypeError or ValueError if they are none.
+    Raises TypeError or ValueError for other values.
     """
     if isinstance(states, str | bytes | dict) or not hasattr(states, "__len__"):
         raise TypeError(f"states must be an array of integers, got {type(states).__name__}.")
@@ -542,7 +548,10 @@ def _state_sequences(states):
 
 
 def _check_transitions(sequences, n_transitions):
-    """Raise if sequences are too short, or never change, so that smoothing would decide."""
+    """Raise ValueError if sequences are too short or never change, so that smoothing would decide.
+
+    ``n_transitions``: number of transitions in all sequences.
+    """
     if n_transitions < MIN_TRANSITIONS:
         raise ValueError(
             f"states must hold at least {MIN_TRANSITIONS} transitions, got {n_transitions}: "
@@ -566,8 +575,8 @@ required_gap.register(MarkovChain, MarkovChain.required_gap)
 def tail_split(n, holdout, gap):
     """Return the split that holds out the last records and drops ``gap`` records before them.
 
-    ``holdout`` is their fraction of the ``n`` records (or dates). Raises ValueError if no training
-    record is left.
+    ``holdout`` is their fraction of the ``n`` records (or dates). Raises ValueError if a side would
+    be empty.
     """
     n_holdout = holdout_size(n, holdout)
     n_train = n - n_holdout - gap
@@ -583,8 +592,9 @@ def tail_split(n, holdout, gap):
 def block_folds(n, n_splits, gap, *, forward=False):
     """Return folds ``(train, test)`` whose test sets are contiguous blocks of ``n`` records.
 
-    Training sets drop ``gap`` records on both sides of the block. ``forward``: they have earlier
-    records only, and the first block is not a test set. Raises ValueError if one would be empty.
+    Training sets drop ``gap`` records on both sides of the block. ``forward``: whether training
+    sets have earlier records only; then the first block is not a test set. Raises ValueError if a
+    training set would be empty, or if there are too few records for ``n_splits`` blocks.
     """
     n_untested_blocks = int(forward)
     n_splits = check_splits(
@@ -703,13 +713,13 @@ def projective_diameter(matrix):
 
 
 def block_variance_proxy(n_affected, n):
-    """Return the least sum of squared martingale ranges over block lengths (theory H4).
+    """Return the smallest sum of squared martingale ranges for a grid of block lengths (theory H4).
 
-    ``n_affected`` is the effect of a block on the records after it, in units of one record. For a
-    mean it is the sum of the Dobrushin coefficients of the powers, that is, the expected number of
-    records that still differ after two chains were started apart and coupled maximally (Griffeath
-    1975). For leakage it is that of the later records, divided by the DP level. The result is in
-    units of the squared effect of one record, such as the squared sensitivity.
+    ``n_affected`` is the effect of a block on the records after it, in units of one record. For
+    concentration it is the sum of the Dobrushin coefficients of the powers, that is, the expected
+    number of records that still differ after two chains were started apart and coupled maximally
+    (Griffeath 1975). For leakage it is the leakage that later records add, divided by the DP level.
+    The result is in units of the squared effect of one record, such as the squared sensitivity.
     """
     lengths = np.unique(np.clip(np.ceil(n_affected * np.linspace(0.25, 4.0, 200)), 1, n))
     lengths = np.union1d(lengths, [1.0, float(n)])
@@ -732,6 +742,11 @@ def slow_autocorrelation_time(scores: ArrayLike) -> float:
     float
         Estimate of ``1 + 2 * sum of autocorrelations``, at least 1; 1 for a constant series.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``scores`` is not a vector of at least 16 finite numbers.
+
     See Also
     --------
     MarkovChain.from_autocorrelation_time : Declare such a time.
@@ -739,12 +754,12 @@ def slow_autocorrelation_time(scores: ArrayLike) -> float:
     Notes
     -----
     The estimate is the mean of the squared cosine coefficients of the ten lowest frequencies (of
-    fewer than 40 scores: a quarter as many), in units of the variance. Each coefficient estimates
-    the variance of a long mean. The first one is
-    large if there is a steady drift, so it counts no more than the largest of the others. If the
-    median of the next frequencies is larger than the mean, half of the difference is added; a
-    season does not move the median. A windowed sum of autocorrelations was tried and misses hidden
-    regimes altogether (it gives 1.3 for 11.6).
+    fewer than 40 scores: a quarter as many frequencies), in units of the variance. Each of these
+    squares estimates the autocorrelation time. The first one is large if there is a steady drift,
+    so it counts no more than the largest of the others. Of 100 or more scores, the next 14
+    frequencies give a second estimate, by a median that a season does not move. If the second
+    estimate is larger than the mean, half of the difference is added. A windowed sum of
+    autocorrelations was tried and misses hidden regimes altogether (it gives 1.3 for 11.6).
 
     References
     ----------

@@ -27,14 +27,14 @@ from sklearn_bdp.utils.validation import check_index_alignment
 
 
 class ComponentModel(CorrelationModel):
-    """Base class of models that only state which records may depend on each other.
+    """Base class of models whose components of records are independent (:meth:`components`).
 
-    Records of one component may depend on each other in any way (:meth:`components`). Splits keep
-    components whole.
+    Records of one component may depend on each other in any way, unless a subclass declares more.
+    Splits keep components whole, except in subclasses that hold out single nodes or records.
     """
 
     _target = "new records"  # target of intervals, a noun phrase
-    _exchangeable = True  # whether components are draws from one distribution
+    _exchangeable = True  # whether components are independent draws from one distribution
     # Whether bounds are valid given any values of the other records (theory G13, G27).
     _bounds_hold_given_rest = False
 
@@ -167,13 +167,13 @@ class Independent(ComponentModel):
 
 
 class ConditionallyIndependent(ComponentModel):
-    """Holdout records given all training labels: independent components, not alike (theory G27).
+    """Holdout records in components that are independent given the training labels (theory G27).
 
     ``codes``: the component of each record; ``words``: the text of :meth:`describe`; ``target``:
     the records that intervals refer to, a noun phrase; ``caveats``: sentences for certificates;
     ``nodes``: the :class:`~sklearn_bdp.correlation.graph_input.NodeNames` of the records, None if
-    not known. Means have all bounds of independent components. Bounds for identically distributed
-    records are not supported.
+    not known. Means have all bounds of independent components. Components need not be alike, so
+    bounds for identically distributed records are not supported.
     """
 
     fingerprint_name = "GivenRest"
@@ -271,9 +271,9 @@ def check_one_kind_of_labels(name, labels):
 
 
 def _labels_by_type(labels):
-    """Return two dicts: labels that are numbers, by their text, and labels that are text, stripped.
+    """Return two dicts: labels that are numbers by their text, and texts by their stripped text.
 
-    Values are the first label of each text. NaN and labels of other types are in neither.
+    Values are the first label of each key. NaN and labels of other types are in neither.
     """
     number_by_text = {}
     label_by_text = {}
@@ -346,9 +346,10 @@ class Groups(ComponentModel):
     Raises
     ------
     TypeError
-        If the labels are not a sequence of hashables.
+        If the labels are text, a mapping or no sequence, or if one is not hashable.
     ValueError
-        If labels are empty, contain NaN, or mix numbers and text.
+        If there are no labels, or several for each record, or if they contain NaN or mix numbers
+        and text.
 
     See Also
     --------
@@ -459,9 +460,9 @@ def group_digests(model):
 
 
 def check_row_order(name, model, *tables):
-    """Raise if groups or nodes have names that the index of the records has in another order.
+    """Raise ValueError or warn if the index of the records contradicts the order of groups or nodes.
 
-    ``name``: the parameter that holds the model. ``tables``: one table with all records of the
+    Also raises if the order of nodes with names is unknown. ``name``: the parameter that holds the model. ``tables``: one table with all records of the
     model, or the training records followed by the validation records.
     """
     for listed_model in (model, *getattr(model, "models", ())):

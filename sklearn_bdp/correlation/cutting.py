@@ -28,8 +28,8 @@ def gap_failure_probability(model: Any, gap: int) -> float:
     Returns
     -------
     float
-        Upper bound on the total variation distance to a holdout that is independent of the training
-        data; 0 unless the records form a chain.
+        For chains, an upper bound on the total variation distance to a holdout that is independent
+        of the training data; 0 for all other models, which do not need it.
     """
     check_integer("gap", gap, low=0)
     return 0.0
@@ -37,7 +37,7 @@ def gap_failure_probability(model: Any, gap: int) -> float:
 
 @singledispatch
 def required_gap(model: Any, failure: float) -> int:
-    """Return the smallest gap whose failure probability is at most ``failure``.
+    """Return the gap that a split needs before the holdout.
 
     Parameters
     ----------
@@ -49,7 +49,13 @@ def required_gap(model: Any, failure: float) -> int:
     Returns
     -------
     int
-        Records (or dates) to drop; 0 unless the records are in time order.
+        For chains, the smallest number of records with this failure probability. For
+        :class:`TimeOrdered`, its horizon in dates if that is more than 1. Otherwise 0.
+
+    Raises
+    ------
+    ValueError
+        If no gap suffices, as for periodic chains.
     """
     check_real("failure", failure, low=0.0, high=1.0, closed="neither")
     return 0
@@ -70,7 +76,9 @@ def gaps_to_training(model: Any, train: Array, holdout: Array) -> tuple[int | No
     -------
     gap_before, gap_after : int or None
         Records (or dates) between the holdout and the nearest training record before and after it;
-        None on a side without training records.
+        None on a side without training records. With several sequences, ``gap_before`` is the
+        smallest of those in which both sides have records, negative if a training record is later
+        than a holdout record, and ``gap_after`` is None.
     """
     earlier_train = train[train < holdout.min()]
     later_train = train[train > holdout.max()]
@@ -88,14 +96,16 @@ def n_split_components(model: Any, train: Array, test: Array) -> int:
     model : CorrelationModel
         Model of the records.
     train, test : ndarray of int
-        Records of the two sides.
+        Indices of the records of the two sides.
 
     Returns
     -------
     int
-        0 if the split is valid. Of a :class:`DependencyGraph` with ``reach="edges"``, the number of
-        test records with a neighbor in the training set. Also 0 for records in time order, which
-        gaps separate, and for models whose bounds are valid given all other records.
+        0 if the split is valid. Of several sequences, only those count in which a training record
+        is later than a test record. Of a :class:`DependencyGraph` with ``reach="edges"``, it is the
+        number of test records with a neighbor in the training set. Always 0 for records in time
+        order, for models whose bounds are valid given all other records, and for models that
+        describe any number of records.
     """
     if model.n_records is None:
         return 0
@@ -115,12 +125,11 @@ def match_nodes(model: Any, train: Array, holdout: Array) -> Any:
     model : CorrelationModel
         Model of the records.
     train, holdout : ndarray of int
-        Records of the two sides.
+        Indices of the records of the two sides.
 
     Returns
     -------
     NodeMatching or None
-        None if training records have as many labeled neighbors as holdout records, as in all models
-        that do not split neighbors.
+        None for models and splits that put no neighbors on both sides.
     """
     return None

@@ -1,7 +1,7 @@
 """Dates of records: how they are read, how they order records, and spans of time between them.
 
 The order of records is read from dates and never guessed (theory G26 needs it). An index of text
-that may be dates in several formats is rejected, with the call that parses it in the error.
+that is not ISO is rejected, with the call that would parse it in the error.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ _MAX_EXAMPLES = 4  # values of an index that a message shows
 def date_numbers(times: Any, name: str = "times") -> Array:
     """Return dates as values that sort as the dates do, one for each record.
 
-    Dates and periods in any container become ``datetime64[ns]`` (in UTC if they have a zone),
-    numbers stay numbers. Text is read if all of it is ISO days, times or months.
+    Dates in any container, and periods in a series or index, become ``datetime64[ns]`` (in UTC if
+    they have a zone), numbers stay numbers. Text is read if all of it is ISO days, times or months.
     Raises ValueError for other text, tables, missing dates, and other types.
     """
     _check_one_per_record(times, name)
@@ -98,7 +98,10 @@ def _check_one_per_record(times, name):
 
 
 def _date_values(times, name):
-    """Return dates of any container as an array of dates or numbers."""
+    """Return the values of any container as an array; dates and text become ``datetime64``.
+
+    Raises ValueError for text that is not ISO, and for objects that are not dates.
+    """
     container = getattr(times, "array", times)  # of a pandas series or index
     if hasattr(container, "asi8"):  # dates or periods of pandas
         dates = container.to_timestamp() if hasattr(container, "to_timestamp") else container
@@ -115,7 +118,7 @@ def _date_values(times, name):
 def _read_objects(values, name):
     """Return text or objects as ``datetime64[ns]``; missing values become NaT.
 
-    Raises ValueError unless all others are dates.
+    Raises ValueError unless there are others, and all are dates, or all are text of one ISO form.
     """
     entries = values.ravel().tolist()
     entries = [entry.decode() if isinstance(entry, bytes) else entry for entry in entries]
@@ -153,7 +156,10 @@ def _iso_dates(texts, name):
 
 
 def _in_utc(date):
-    """Return a date without its time zone, in UTC; NaT for None, NaN and NaT."""
+    """Return a date with a time zone in UTC, without the zone; other dates unchanged.
+
+    NaT for None, NaN and NaT.
+    """
     if date is None or date != date:
         return np.datetime64("NaT")
     if getattr(date, "tzinfo", None) is None:
@@ -162,16 +168,16 @@ def _in_utc(date):
 
 
 def _all_iso(values):
-    """Return whether all values are text of one ISO form."""
+    """Return whether there are values, and all are text of one ISO form."""
     if not values or not all(isinstance(value, str) for value in values):
         return False
     return any(all(map(pattern.fullmatch, values)) for pattern in (*_ISO, _ISO_WITH_ZONE))
 
 
 def parsing_call(values: Any, expression: str) -> str:
-    """Return the pandas call that parses dates in text, once for each format that reads them all.
+    """Return code by which pandas parses dates in text: the calls with all possible formats.
 
-    With ``…`` in place of an unknown format. ``expression``: code of the user that gives these
+    An unknown format is ``…`` in the code. ``expression``: code of the user that gives these
     values, such as ``X.index``.
     """
     texts = [value for value in values if isinstance(value, str)][:_MAX_TEXTS]
@@ -189,9 +195,9 @@ def parsing_call(values: Any, expression: str) -> str:
 
 
 def _formats_of(texts):
-    """Return all formats, for ``strptime``, that read every one of some dates in text.
+    """Return the formats, for ``strptime``, each of which reads all texts; empty if none does.
 
-    The list is empty if none does. Of digits only, their number decides.
+    If all texts are equally many digits, this number decides.
     """
     lengths = {len(text) for text in texts}
     if all(text.isdigit() for text in texts) and len(lengths) == 1:
@@ -246,31 +252,33 @@ def date_level(index: Any) -> Any:
 def index_dates(X: Any, name: str = "X") -> Array | None:
     """Return the dates in the index of a frame as :func:`date_numbers`.
 
-    None if ``X`` is not a frame of pandas, or if its index has ascending numbers and no dates.
+    None if ``X`` is not a frame or series of pandas, or if its index has ascending numbers and no
+    dates.
 
     Raises
     ------
     ValueError
         If a date is missing, if clocks were set back, or if the index may hold dates without
-        showing the order in time: text, levels, or numbers that repeat or descend.
+        showing the order in time: text, levels, or numbers that do not ascend.
     """
     index: Any = getattr(X, "index", None)
     if not hasattr(index, "is_monotonic_increasing"):  # not a frame of pandas
         return None
     dates = date_level(index)
     if dates is not None:
-        return _ascending_dates(dates, name)
+        return _dates_of_index(dates, name)
     is_numeric = not hasattr(index, "levels") and not _holds_text(index)
     if is_numeric and index.is_monotonic_increasing and index.is_unique:
         return None
     raise _undated_index_error(index, name)
 
 
-def _ascending_dates(dates, name):
-    """Return dates as :func:`date_numbers`, in the order of the index ``dates``.
+def _dates_of_index(dates, name):
+    """Return the index ``dates`` as :func:`date_numbers`, in the order of the rows.
 
-    Raises ValueError if one is missing, or if a step goes back by at most an hour. Larger steps
-    back pass. ``name``: the parameter that holds the frame.
+    Raises ValueError if a date is missing, or if some steps go back and none by more than an hour,
+    as when clocks are set back. Dates in any other order pass. ``name``: the parameter that holds
+    the frame.
     """
     if getattr(dates, "hasnans", False):
         raise ValueError(
@@ -289,7 +297,7 @@ def _ascending_dates(dates, name):
 
 
 def _holds_text(index):
-    """Return whether an entry of an index is text."""
+    """Return whether any entry of an index is text."""
     return any(isinstance(value, str) for value in index.tolist())
 
 
@@ -340,7 +348,7 @@ def _first_descent(values):
 def _level_call(index, name):
     """Return the code that reads dates from the first level of a MultiIndex that may hold them.
 
-    ``name``: the parameter that holds the frame.
+    If none may, the level is ``…`` in the code. ``name``: the parameter that holds the frame.
     """
     for i, level in enumerate(index.levels):
         values = level.tolist()
@@ -356,7 +364,7 @@ def _level_call(index, name):
 
 
 def _are_years(values):
-    """Return whether all values look like years."""
+    """Return whether there are values, and all look like years."""
     return bool(values) and all(isinstance(v, int) and 1000 <= v < 3000 for v in values)
 
 
@@ -367,7 +375,8 @@ def as_time_span(value: Any, name: str) -> Any:
     """Return a span of time as ``timedelta64[ns]`` or a pandas offset; None for any other value.
 
     Spans are timedeltas of Python, numpy and pandas, text such as ``"7D"``, and offsets of pandas.
-    Raises ValueError if text is not a span, or if a span is not positive. ``name``: the parameter.
+    Raises ValueError for other text, for spans that are not positive, and for numpy's spans in
+    months, in years or without a unit. ``name``: the parameter.
     """
     pandas = sys.modules.get("pandas")
     rule = (
@@ -414,10 +423,11 @@ def shift_dates(dates: Array, span: Any, *, backwards: bool = False) -> Array:
 
 
 def horizon_in_dates(horizon: Any, dates: Array | None) -> int:
-    """Return a horizon as a number of dates, at least 1: for a span of time, the most dates in it.
+    """Return a horizon as a number of dates, at least 1.
 
+    For a span of time, it is the largest number of earlier dates in the span before any date.
     ``dates``: the dates of the records, in any order; needed for a span only. Raises ValueError if
-    a span comes without them.
+    they are None or numbers then.
     """
     span = as_time_span(horizon, "horizon")
     if span is None:
@@ -435,7 +445,7 @@ def horizon_in_dates(horizon: Any, dates: Array | None) -> int:
 
 
 def step_name(dates: Array) -> str:
-    """Return the name of one step in time: ``"day"`` … ``"month"``, else ``"date"``."""
+    """Return the name of the usual step in time: ``"second"`` … ``"month"``, else ``"date"``."""
     if dates.dtype.kind != "M" or dates.min() == dates.max():
         return "date"
     steps = np.diff(np.unique(dates)) / np.timedelta64(1, "s")

@@ -47,7 +47,8 @@ class WorstOf(CorrelationModel):
     Raises
     ------
     ValueError
-        If the list is empty or the numbers of records differ.
+        If the list is empty, has other objects or ``correlation="time"``, or if the numbers of
+        records differ.
 
     See Also
     --------
@@ -181,11 +182,11 @@ def check_correlation(
     correlation : None, array-like, scipy.sparse, networkx graph, model, list, "groups" or "time"
         ``None``: independent records. A dense square array: the transition matrix of a Markov
         chain. A sparse matrix or networkx graph: structure only. A model: itself. A list of
-        any of these: the worst of them. ``"groups"``: records depend inside ``groups``.
-        ``"time"``: :class:`TimeOrdered`.
+        any of these but ``"time"``: the worst of them. ``"groups"``: records depend inside
+        ``groups``. ``"time"``: :class:`TimeOrdered`.
     groups : array-like of shape (n,), optional
-        One label per record, for ``"groups"``. For a chain, the sequence of each record: sequences
-        are independent of each other.
+        One label per record, for ``"groups"``. For a single chain, the sequence of each record:
+        sequences are independent of each other. Ignored in all other cases.
 
     Returns
     -------
@@ -244,7 +245,10 @@ def _model_of_keyword(keyword, groups):
 
 
 def _chain_of_matrix(correlation):
-    """Return the chain of a transition matrix in any form; other objects raise."""
+    """Return the chain of a transition matrix in any form.
+
+    Raises TypeError or ValueError for other objects.
+    """
     if isinstance(correlation, type) and issubclass(correlation, CorrelationModel):
         name = correlation.__name__
         raise TypeError(f"correlation must be an instance, got the class {name}. Pass {name}().")
@@ -293,7 +297,7 @@ def check_declared(correlation: object) -> None:
 def declares_time_order(correlation: object) -> bool:
     """Return whether an argument declares rows in time order: ``"time"``, or a model of them.
 
-    False for arguments that still become a model, such as a transition matrix.
+    False for arguments that are not a model yet, such as a transition matrix.
     """
     if isinstance(correlation, CorrelationModel):
         return correlation.sampling_scheme(correlation.n_records or 1).in_time_order
@@ -308,7 +312,7 @@ def declares_dates(correlation: object) -> bool:
 
 
 def _is_matrix(items):
-    """Return whether a list is a matrix written as rows of numbers."""
+    """Return whether a list consists of rows of scalars, as a matrix does, and is not empty."""
     rows = [row for row in items if isinstance(row, list | tuple | np.ndarray)]
     return len(rows) == len(items) > 0 and all(
         len(row) > 0 and all(np.isscalar(entry) for entry in row) for row in rows

@@ -89,7 +89,7 @@ def independence_test(
         Per-record cross-validated scores in row order. Without ``folds``, models must have been
         fitted on rows drawn without regard to the order (shuffled folds).
     groups : array-like of shape (n,), optional
-        A label per record.
+        A label per record. Groups are not tested if there is one only, or one per record.
     folds : array-like of shape (n,), optional
         Which model scored a record, for example the number of its test fold. Scores are compared
         within folds only, because models of some folds are better.
@@ -114,7 +114,7 @@ def independence_test(
     Permutation tests (a fixed seed, 199 permutations): exact for any scores if rows are
     exchangeable; with ``folds`` if the rows of each fold are. The statistic for the order is
     the largest standardized sum of autocorrelations over dyadic windows, so that short and long
-    memory both show; the one for groups is the variance between them.
+    memory both show; the one for groups is the sum of squares between them.
 
     Examples
     --------
@@ -160,20 +160,23 @@ def group_independence_test(
     ----------
     scores : array-like of shape (n,) or (n, n_columns)
         Per-record cross-validated scores in row order; NaN for unscored records. Several columns,
-        such as scores and residuals, are tested together at one level.
+        such as scores and residuals, are tested together at one level. Records with NaN in any of
+        them are left out.
     groups : array-like of shape (n,)
         Group of each record.
     coordinates : array-like of shape (n, n_dimensions), optional
         Location of each record. Neighbors are then groups near each other, in any order of the
-        rows. By default, neighbors are groups that follow each other in the rows.
+        rows. By default, neighbors are groups that follow each other in the rows, and the first
+        20,000 groups are tested.
     level : float, default=0.005
-        Significance of the test (:func:`independence_test`), exact if groups are independent.
+        Significance of the test (:func:`independence_test`), exact if the mean scores of groups are
+        exchangeable.
 
     Returns
     -------
     DependenceReport
         The result. A misfit raises no error and no warning. The ``p_value`` is None with fewer than
-        40 groups (10 with ``coordinates``), or if their means do not vary.
+        40 scored groups (10 with ``coordinates``), or if their means do not vary.
 
     See Also
     --------
@@ -275,7 +278,7 @@ def _autocorrelation_statistic(orderings):
 
 
 def _group_statistic(membership, orderings):
-    """Return the sum of squares between groups of each row.
+    """Return the sum of squares between groups of each row, whose mean is 0.
 
     ``membership`` has one row per group, with 1 for its records.
     """
@@ -285,7 +288,10 @@ def _group_statistic(membership, orderings):
 
 
 def _moran_statistic(adjacency, orderings):
-    """Return the sum over edges of products of both ends, of each row (Moran's statistic)."""
+    """Return Moran's statistic of each row: the sum of products of both ends of all edges.
+
+    Every edge counts twice, once for each entry of the symmetric ``adjacency``.
+    """
     return np.einsum("ij,ji->i", orderings, adjacency @ orderings.T)
 
 

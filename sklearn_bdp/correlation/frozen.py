@@ -20,7 +20,8 @@ class FrozenValue:
     Two values are equal when they are of one class and hold the same content.
     """
 
-    #: Name of the class in fingerprints. Ledgers hold them, so it stays if the class is renamed.
+    #: Name of the class in fingerprints. Ledgers hold fingerprints, so this name stays if the class
+    #: is renamed.
     fingerprint_name: ClassVar[str]
 
     _content: tuple[Any, ...]  # two values are equal if their contents are
@@ -89,7 +90,10 @@ def set_content(value: FrozenValue, content: tuple[Any, ...]) -> None:
 
 
 def cached(value: FrozenValue, key: Any, compute: Callable[[], Result]) -> Result:
-    """Return ``compute()``, computed once for each key of a value (bounded, never pickled)."""
+    """Return ``compute()``, or the result that the cache of ``value`` has for ``key``.
+
+    A full cache is emptied, and no cache is pickled.
+    """
     memory = value._memory
     if key not in memory:
         if len(memory) >= _MAX_CACHED:

@@ -25,7 +25,7 @@ MIN_WHOLE_SEQUENCES = 10
 
 
 def is_chain(correlation: Any) -> bool:
-    """Return whether an argument declares one Markov chain: a model, or a dense matrix."""
+    """Return whether an argument declares one Markov chain: a model, or rows of a dense matrix."""
     if isinstance(correlation, CorrelationModel):
         return isinstance(correlation, MarkovChain)
     if not isinstance(correlation, np.ndarray | list | tuple):
@@ -49,7 +49,7 @@ class ChainSequences(CorrelationModel):
     chain : MarkovChain
         Chain that each sequence follows.
     sequences : array-like of shape (n,)
-        Sequence of each record.
+        Label of the sequence of each record, as for :class:`Groups`.
 
     See Also
     --------
@@ -137,14 +137,18 @@ class ChainSequences(CorrelationModel):
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
+        step_of_record = np.empty(self.n_records, dtype=np.int64)  # position in its sequence
         for positions in self.record_positions():
-            steps = np.flatnonzero(np.isin(positions, indices))  # in the sequence
-            if steps.size and steps.size != steps[-1] - steps[0] + 1:
-                raise ValueError(
-                    "indices must be contiguous inside each sequence, and ascending, got "
-                    f"{indices[:5]}…"
-                )
-        return ChainSequences(self.chain, self.codes_[indices])
+            step_of_record[positions] = np.arange(len(positions))
+        codes = self.codes_[indices]
+        by_sequence = np.argsort(codes, kind="stable")
+        is_same_sequence = np.diff(codes[by_sequence]) == 0
+        if (np.diff(step_of_record[indices][by_sequence])[is_same_sequence] != 1).any():
+            raise ValueError(
+                "indices must be contiguous inside each sequence, and ascending, got "
+                f"{indices[:5]}…"
+            )
+        return ChainSequences(self.chain, codes)
 
 
 @gap_failure_probability.register

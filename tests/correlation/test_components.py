@@ -178,7 +178,7 @@ def test_subset_of_a_graph_keeps_dependence_through_dropped_records():
     )
     assert model.subset([0, 2, 3]) == Groups([0, 0, 1])
     assert model.subset([4, 3]) == DependencyGraph(nx.path_graph(2))
-    for bad in ([], [0, 0], [7], [-1], [0.5]):
+    for bad in ([], [0, 0], [7], [-1], [0.5], np.zeros(5, dtype=bool)):
         with refused(ValueError, "indices"):
             model.subset(bad)
     mask = np.array([True, False, True, False, False])

@@ -81,8 +81,10 @@ def test_cuts_of_several_sequences_add_up():
     holdout_model = model.subset(split.holdout)
     assert holdout_model.n_records == 225
     assert holdout_model.effective_n(225) == pytest.approx(MarkovChain(P).effective_n(225))
-    with refused(ValueError, "indices"):
-        model.subset([0, 3, 9])
+    for rows in ([0, 3, 9], [3, 0], [0, 4, 1, 3]):  # a gap, or against the order of a sequence
+        with refused(ValueError, "indices"):
+            model.subset(rows)
+    assert model.subset([3, 1, 6, 4]).n_sequences == 2  # rows 3 and 6, and rows 1 and 4
 
 
 def sequences(n_sequences=20, length=100, seed=0):
