@@ -460,10 +460,11 @@ def group_digests(model):
 
 
 def check_row_order(name, model, *tables):
-    """Raise ValueError or warn if the index of the records contradicts the order of groups or nodes.
+    """Raise ValueError, or warn, if the index of the records contradicts the order of a model.
 
-    Also raises if the order of nodes with names is unknown. ``name``: the parameter that holds the model. ``tables``: one table with all records of the
-    model, or the training records followed by the validation records.
+    This is the order of groups, or of nodes with names. Also raises if the order of nodes with
+    names is unknown. ``name``: the parameter that holds the model. ``tables``: one table with all
+    records of the model, or the training records followed by the validation records.
     """
     for listed_model in (model, *getattr(model, "models", ())):
         if len(tables) == 1:
