@@ -287,7 +287,7 @@ def replication(unit_name, seed, *, with_best_bets):
     factor = norm.isf(0.5 * report.alpha_proven) / Z
     print(
         f"# seed {seed}: {report.units[0]} {report.units[1]} held out, "
-        f"{report.information_spent:.2f} nats spent, which make proven intervals {factor:.2f} "
+        f"{report.code_length:.2f} nats spent, which make proven intervals {factor:.2f} "
         "times as wide",
         flush=True,
     )

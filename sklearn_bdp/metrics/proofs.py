@@ -17,6 +17,9 @@ FREE = "order-free bound"  # G28, from G15 and G18
 TAIL = "concentration bound"  # G5, G8, G11
 PAST = "martingale bound"  # G26
 CLASSES = "U-statistic bound"  # G12, G19, G20, G36
+#: Name that rows give :data:`CLASSES` if the score is a mean over classes: its limits are not those
+#: of a U-statistic. Identities of reports contain :data:`CLASSES` for all metrics by class.
+CLASS_MEANS = "class-conditional concentration bound"
 RECALLS = "interval for each class"  # each recall with its fraction of the failure probability
 
 #: Functions that compute intervals for a ratio of means of independent units, by method. Each takes

@@ -29,6 +29,7 @@ FIELD_NAMES = {
     "parts": "half_width_components",
     "level": "alpha_proven",
     "approximate_level": "alpha_approximate",
+    "information_spent": "code_length",
 }
 
 _UNDERCOVERAGE = (
@@ -106,7 +107,7 @@ class FinalReport(RenderedResult):
     n_answered, n_above, n_batches : int
         Queries answered before, how many of them were corrected by the holdout, and in how many
         batches.
-    information_spent : float
+    code_length : float
         Code length of the report in nats, which each proven interval pays: for everything released
         before, and for the part of the failure probability that a report has.
     alpha_proven : float
@@ -161,7 +162,7 @@ class FinalReport(RenderedResult):
     n_answered: int
     n_above: int
     n_batches: int
-    information_spent: float
+    code_length: float
     alpha_proven: float
     alpha_approximate: float | None
     units: tuple[int, str]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sklearn_bdp.metrics.proofs import BETS, CLASSES, COUNTS, FREE, PAST, RECALLS, TAIL
+from sklearn_bdp.metrics.proofs import BETS, CLASS_MEANS, CLASSES, COUNTS, FREE, PAST, RECALLS, TAIL
 from sklearn_bdp.utils.html import format_score
 
 #: Names of metrics in prose. Others are their scikit-learn names without underscores.
@@ -23,9 +23,7 @@ _PROSE_NAMES = {
     "neg_log_loss": "log loss",
     "recall": "sensitivity (recall)",
 }
-#: Rows of scores by class whose proven limits are those of a U-statistic; others are means.
 _AUC = "roc_auc"
-_CLASS_MEANS = "limits of a mean over classes"
 #: Method of rows under a level of privacy.
 _NOISE = "through noise"
 #: Methods of intervals with their sources. ``{s}`` is the ending of the plural, ``{units}`` the
@@ -41,7 +39,7 @@ _SOURCES = {
         "U-statistic bound{s} conditional on the numbers of positives and negatives (Hoeffding "
         "1963, with bets as in Waudby-Smith and Ramdas 2024)"
     ),
-    _CLASS_MEANS: "concentration bound{s} conditional on the numbers of records of each class",
+    CLASS_MEANS: "concentration bound{s} conditional on the numbers of records of each class",
     PAST: (
         "martingale bound{s} (bets with stakes fixed in advance, similar to Waudby-Smith and "
         "Ramdas 2024)"
@@ -490,9 +488,10 @@ def _proven_sentences(report, rows, *, has_approximate):
             "Proven intervals of differences between subgroups combine opposite limits of both "
             "subgroups' intervals, each at half the failure probability."
         )
-    if report.units[1] == "groups" and any(method.startswith(CLASSES) for method in methods):
+    by_class = (CLASSES, CLASS_MEANS)
+    if report.units[1] == "groups" and any(method.startswith(by_class) for method in methods):
         yield (
-            f"The bounds for {_listed(_metrics_of(rows, CLASSES))} use one randomly chosen record "
+            f"The bounds for {_listed(_metrics_of(rows, by_class))} use one randomly chosen record "
             "of each group."
         )
     yield from _truncation_sentences(rows)
@@ -595,7 +594,7 @@ def _method_sentences(report, rows):
     for row in rows:
         method = next((name for name in _SOURCES if row.method.startswith(name)), row.method)
         if method == CLASSES and not row.metric.startswith(_AUC):
-            method = _CLASS_MEANS
+            method = CLASS_MEANS  # rows of older ledgers name CLASSES
         rows_by_method.setdefault(method, []).append(row)
     for method, rows_of_method in rows_by_method.items():
         source = _SOURCES.get(method, method)
@@ -617,9 +616,12 @@ def _method_sentences(report, rows):
         yield f"{text[0].upper()}{text[1:]} {'was' if is_single else 'were'} used{purpose}."
 
 
-def _metrics_of(rows, method):
-    """Return the metrics of the rows with a method in prose, without repetition."""
-    return list(dict.fromkeys(_with_article(row) for row in rows if row.method.startswith(method)))
+def _metrics_of(rows, methods):
+    """Return in prose, without repetition, the metrics of the rows with one of the methods.
+
+    ``methods``: tuple of names.
+    """
+    return list(dict.fromkeys(_with_article(row) for row in rows if row.method.startswith(methods)))
 
 
 def _named_estimates(report, rows, letter_of_model):

@@ -32,7 +32,7 @@ from sklearn_bdp.intervals.concentration import ClassMeansTail, half_width_at
 from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.metrics.base import BoundedMetric, as_labels, check_schema
 from sklearn_bdp.metrics.error_clips import ErrorClips, has_undeclared_range
-from sklearn_bdp.metrics.proofs import CLASSES, COUNTS, PAST, RECALLS, UNIT_INTERVALS
+from sklearn_bdp.metrics.proofs import CLASS_MEANS, CLASSES, COUNTS, PAST, RECALLS, UNIT_INTERVALS
 from sklearn_bdp.metrics.scoring import get_metric
 from sklearn_bdp.release.context import CVData, PastRecords
 from sklearn_bdp.release.query_batch import check_cv_score
@@ -135,6 +135,8 @@ class Statement:
         """Return the method of the proof in words; empty without one."""
         if self.recalls:
             return f"{self.recalls[0].proven} for each class"
+        if self.proven == CLASSES and not _is_auc(self.measure.metric):
+            return CLASS_MEANS
         return self.proven
 
     @property

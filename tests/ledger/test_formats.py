@@ -19,6 +19,7 @@ from sklearn_bdp.exceptions import (
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.ledger.backend import FORMAT, FORMATS, Row
 from sklearn_bdp.ledger.ledger import Chain, backend_at
+from sklearn_bdp.report.final import load_report
 from tests.facts import refused
 from tests.holdout.workers import X, Y, scores
 
@@ -144,6 +145,11 @@ def test_a_closed_ledger_stays_closed(path, command_line):
     assert len(holdout.history()) == 7
     with pytest.raises(HoldoutClosedError):
         holdout.answer([0.5], scores(1, 0))
+    with holdout.account.read_transaction() as ledger_state:
+        record = ledger_state.latest_record
+    report = load_report(holdout, record)
+    assert report.code_length == record.cells["report"]["information_spent"]
+    assert report.rows[0].lower < report.value < report.rows[0].upper
 
 
 @pytest.fixture(params=sorted(OLDER))

@@ -337,7 +337,7 @@ def test_a_report_that_a_scorer_stops_reveals_no_score_and_leaves_the_holdout_op
         _ = holdout.report_
     assert len(holdout.answer([0.5], np.ones((1, N)))) == 1
     report = holdout.final_report(MODEL)
-    assert report.information_spent > CHARGE
+    assert report.code_length > CHARGE
     with pytest.raises(HoldoutClosedError):
         holdout.final_report(MODEL, scoring="f1")
 

@@ -34,6 +34,7 @@ from sklearn_bdp.correlation import Groups, MarkovNetwork
 from sklearn_bdp.diagnostics.overlap import forget_answered_targets
 from sklearn_bdp.exceptions import HoldoutClosedError, UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore
+from sklearn_bdp.metrics.proofs import CLASS_MEANS, CLASSES
 from tests.facts import refused, scheme_of
 
 # One table, many holdouts; some are small or under a level of privacy.
@@ -843,6 +844,20 @@ def test_methods_name_the_method_of_each_metric():
     assert "(Clopper and Pearson 1934) were used for accuracy and sensitivity (recall)." in methods
     assert "were used for the area under the ROC curve." in methods
     assert "were used for differences between models in accuracy and sensitivity" in methods
+
+
+def test_rows_and_methods_name_the_same_bound_of_a_mean_over_classes():
+    """Limits of a mean over classes are not those of a U-statistic; identities keep one name."""
+    X, y = data()
+    scoring = ["roc_auc", "balanced_accuracy"]
+    groups = Groups(np.arange(len(y)) // 20)  # few: the limits of recalls are not narrower
+    report = ReusableHoldout(X, y, correlation=groups).final_report(Ranks(), scoring=scoring)
+    assert [row.method for row in report.rows] == [CLASSES, CLASS_MEANS]
+    methods = report.methods()
+    assert "A concentration bound conditional on the numbers of records of each class" in methods
+    assert methods.count("U-statistic bound") == 1
+    both = "the area under the ROC curve and balanced accuracy"
+    assert f"The bounds for {both} use one randomly chosen record" in methods
 
 
 def test_methods_explain_losses_clips_and_letters():
