@@ -29,7 +29,8 @@ NEEDS_CHAIN = "An approximate row needs a declared chain (a long run)."
 _MAX_RANGE_SHARE = 0.95
 #: Approximate intervals that are this many times as wide as the proven one are left out.
 _MAX_PROVEN_RATIO = 1.5
-#: Calibration is perfect at a slope of 1 and an intercept of 0. Wider intervals are left out.
+#: Metrics of calibration, which is perfect at a slope of 1 and an intercept of 0, and the largest
+#: width of their intervals, in score units. Wider intervals are left out.
 _CALIBRATION, _MAX_CALIBRATION_WIDTH = ("calibration_slope", "calibration_intercept"), 4.0
 
 
@@ -82,7 +83,7 @@ class ApproximateRows:
         """Return the public reason why a row has no approximate interval, or an empty text."""
         if self.units.n_autocorrelation_times == 0.0:
             return NEEDS_CHAIN
-        reason = self._lack_of_jackknife(statement)
+        reason = self._lack_of_order_statistics(statement)
         if reason:
             return reason
         if self.units.are_dates:
@@ -125,14 +126,15 @@ class ApproximateRows:
         return ends, list(interval.notes)
 
     def uses_unclipped_errors(self, statement: Statement) -> bool:
-        """Return whether the metric clips errors, and the approximate row does not (theory G31).
+        """Return whether the metric clips errors, and an approximate row over dates does not.
 
-        False if a model fails on a record: both then use clipped errors.
+        False for several outputs, and if a model fails on a record: both then use clipped errors
+        (theory G31).
         """
         return self._unclipped(statement) is not None
 
     def _interval(self, statement, alpha):
-        """Return value, approximate limits and notes, in score units.
+        """Return the :class:`ApproximateRow` of a statement, in score units.
 
         ``alpha`` is the failure probability of both limits together.
         """
@@ -160,7 +162,7 @@ class ApproximateRows:
         """
         is_one_score = len(statement.models) == 1 and not statement.subgroups
         value = self.value(statement)
-        reason = self._lack_of_jackknife(statement)
+        reason = self._lack_of_order_statistics(statement)
         if not reason and self.units.are_dates and not is_one_score:
             reason = f"{statement.measure.name} has no approximate interval over these dates."
         if reason:
@@ -188,8 +190,11 @@ class ApproximateRows:
             row = row._replace(value=value, lower=-row.upper, upper=-row.lower)
         return row
 
-    def _lack_of_jackknife(self, statement):
-        """Return the public reason why an error has no interval at all, or an empty text."""
+    def _lack_of_order_statistics(self, statement):
+        """Return the public reason why a median or largest error has no interval.
+
+        The text is empty if it may have one, and for other metrics.
+        """
         score_function = statement.measure.score_function
         if score_function is _LARGEST:
             return _NO_TARGET
@@ -200,7 +205,7 @@ class ApproximateRows:
         return ""
 
     def _in_score_units(self, row, statement):
-        """Return a row in score units; that of one share of records is in [0, 1] before."""
+        """Return a row in score units: the row of one score that is a proportion is in [0, 1]."""
         metric = statement.measure.metric
         is_one_score = len(statement.models) == 1 and len(statement.subgroups) < 2
         if not (metric.is_mean and metric.is_binary and is_one_score):
@@ -217,7 +222,8 @@ class ApproximateRows:
         ``alpha`` is the failure probability of both limits together.
 
         Near the best score few records are wrong: leaving them out one by one shows no spread, or
-        one that leads beyond the range. A metric of labels then has the limits of theory G34.
+        one that leads beyond the range. A metric of labels of independent records then has the
+        limits of theory G34. Other limits beyond the range are moved to its ends.
         """
         scorer = _scorer_of_labels(statement.measure.metric)
         is_one_score = len(statement.models) == 1 and not (statement.subgroups or statement.skill)
@@ -274,8 +280,8 @@ class ApproximateRows:
     def _unclipped(self, statement):
         """Return the unclipped statistic of a clipped error and the sides of its row, or None.
 
-        Approximate rows need no range: they use unclipped errors (theory G31). None for other
-        metrics, for several outputs, and if a model fails on a record.
+        Approximate rows over dates need no range: they use unclipped errors (theory G31). None for
+        other metrics, for several outputs, and if a model fails on a record.
         """
         metric = statement.measure.metric
         if not isinstance(metric, ClippedError) or self.records.y.ndim != 1:

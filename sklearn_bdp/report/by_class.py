@@ -28,17 +28,20 @@ _DEFAULT_AUC = 0.8
 
 @dataclasses.dataclass(frozen=True)
 class AucMoments:
-    """Expected moments of placements: those of positive records, and of negative ones."""
+    """Expected moments of placements: those of positive records, and of negative ones.
+
+    The placement of a record is the fraction of the other class that it is ranked above.
+    """
 
     center: float  # AUC
-    variance_positive: float
-    variance_negative: float
+    variance_positive: float  # of the placements of positive records
+    variance_negative: float  # of the placements of negative records
 
     @classmethod
     def default(cls, center: float | None) -> AucMoments:
         """Return the moments of exponential scores with an AUC (Hanley and McNeil 1982).
 
-        ``center``: the AUC; None for 0.8.
+        ``center``: the AUC, moved to 0.05 or 0.95 if it is beyond them; None for 0.8.
         """
         auc = min(max(_DEFAULT_AUC if center is None else center, 0.05), 0.95)
         # The formula is for a ranking better than chance.

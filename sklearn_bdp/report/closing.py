@@ -72,15 +72,18 @@ def close_holdout(
     fixed : object, default=None
         Further values fixed before the holdout is read, in JSON.
     check : callable, default=None
-        Takes the totals of the ledger, and raises if they do not allow a report.
+        Takes the totals of the ledger, and raises an error if they do not allow a report.
 
     Raises
     ------
     HoldoutClosedError
         If the holdout is closed.
-    UnfinishedReportError, KeyboardInterrupt, LedgerError
-        If the report did not finish; the holdout is open. The original error is not repeated: it
-        could depend on holdout records.
+    UnfinishedReportError, KeyboardInterrupt
+        If the report could not be computed; the holdout is open. The original error is not
+        repeated: it could depend on holdout records.
+    LedgerError
+        If the ledger cannot be read or written, or another process used the holdout meanwhile. The
+        holdout is open unless the closing record was written all the same.
     """
     with account.write_transaction() as ledger_state:
         check_open(ledger_state)

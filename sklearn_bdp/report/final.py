@@ -39,9 +39,10 @@ def report_and_close(
 ) -> FinalReport:
     """Report scores and close the holdout; see :meth:`ReusableHoldout.final_report`.
 
-    ``cv_scores``: cross-validated score of each model, or one for all; NaN if unknown.
-    ``variance``: of a record's cross-validated score in the first row, from a search; or None.
-    ``training``: training records as ``(X, y)`` or ``(X, y, groups)``, or None.
+    ``cv_scores``: cross-validated score of each model in score units, or one for all; None or NaN
+    if unknown. ``variance``: of a record's cross-validated score in the first row, in squared units
+    of [0, 1], from a search; or None. ``training``: training records as ``(X, y)`` or
+    ``(X, y, groups)``, or None.
     """
     holdout.account.check_process()
     plan = make_report_plan(holdout, estimators, cv_scores, training=training, **report_options)
@@ -95,7 +96,11 @@ def _with_refitted_recipes(plan, holdout):
 
 
 def _fixed_values(statement):
-    """Return the expected moments that a row uses, in JSON."""
+    """Return the values that a row uses and that training records determine, in JSON.
+
+    They are the expected moments, the largest difference, the expected value, and a list of the
+    same values for each recall.
+    """
     moments = statement.moments
     if dataclasses.is_dataclass(moments):
         moments = list(dataclasses.astuple(moments))
@@ -125,7 +130,7 @@ def _check_budget(holdout, plan, last):
 
 
 def _computed_report(holdout, plan, context):
-    """Return the record that closes a holdout and contains the report, and the answers."""
+    """Return the record that closes a holdout and contains the report, and its answers."""
     if plan.is_private:
         record, answers, results = _private_report(holdout, plan, context)
     else:
@@ -148,9 +153,9 @@ def _exact_report(holdout, plan, context):
     """Return record, answers and results of a report that reads the closed holdout without noise.
 
     The order of units is drawn only once, with the holdout: the ledger's header contains 128
-    random bits, protected by the hash chain, and the order is a function of these bits and of the
-    records. A restart, a copy of the file and a pickle give the same order. It cannot be computed
-    without both the ledger and the records.
+    random bits (or the seed of a seeded holdout), protected by the hash chain, and the order is a
+    function of these bits and of the records. A restart, a copy of the file and a pickle give the
+    same order. Without a seed it cannot be computed without both the ledger and the records.
     """
     secret_digest = records_digest(plan.order_bits, holdout.y, holdout.X)
     estimator = RowEstimator(plan, holdout, seed=int(secret_digest[:32], 16))
@@ -185,9 +190,10 @@ def _exact_report(holdout, plan, context):
 
 
 def _positives(positive, y, *, name):
-    """Return a list of the positive class as text and the number of its records; or None.
+    """Return a list of the positive class as text and the number of its records.
 
-    ``positive``: the class, None without one. ``name``: of the targets, None without one.
+    The result is None without a positive class. ``positive``: the class, or None. ``name``: of the
+    targets, or None.
     """
     if positive is None:
         return None
@@ -228,7 +234,7 @@ def _proven_answers(plan, rows, context, length):
 
 
 def _scales_of_history(proven_rows):
-    """Return the name and the ends of the range of each metric in the history, by its name.
+    """Return the name and the ends of the range of each quantity in the history, by its name.
 
     Differences of errors may have no declared range: that of the history then contains all rows.
     """

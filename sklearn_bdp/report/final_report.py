@@ -40,10 +40,10 @@ _UNDERCOVERAGE = (
 class ReportRow(NamedTuple):
     """One row of a final report, in score units."""
 
-    model: str  # the name of a model, or of a difference, such as "b minus a"
+    model: str  # the name of a model, or "b minus a" for a difference, "b against a" for a skill
     metric: str
-    subgroup: str  # empty for all records
-    value: float
+    subgroup: str  # empty for all records, or the difference of two, such as "sex=m minus sex=f"
+    value: float  # NaN if it is undefined
     #: Ends of the proven interval, and of the approximate one; None without such an interval.
     proven: tuple[float, float] | None
     approximate: tuple[float, float] | None
@@ -51,11 +51,11 @@ class ReportRow(NamedTuple):
     upper: float
     method: str  # method of the proven interval, or of the approximate one
     target: str  # the quantity that the intervals estimate
-    n_units: int  # number of records, groups or dates in the row
+    n_units: int  # number of sampling units, such as groups, with a record in the row
     n_events: int | None  # those units with a positive record; None without a positive class
-    #: Components of the proven half-width: sampling, earlier queries, noise.
+    #: Components of the proven half-width: sampling, earlier queries, noise. Empty without one.
     half_width_components: tuple[float, ...] = ()
-    positive: str = ""  # the class that is counted
+    positive: str = ""  # the class that is counted, as text; empty without one
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -113,7 +113,8 @@ class FinalReport(RenderedResult):
     alpha_proven : float
         Failure probability of each proven row.
     alpha_approximate : float or None
-        Nominal failure probability of each approximate row; None where there are none.
+        Nominal failure probability of each approximate row; None for a report through noise, which
+        has no such rows.
     units : tuple of (int, str)
         Number of independently drawn units, and their name in the plural.
     per : {"unit", "record"}
@@ -125,7 +126,8 @@ class FinalReport(RenderedResult):
     joint : bool
         Whether the intervals of a family hold together. If False, each holds by itself.
     positives : tuple of (str, int) or None
-        The positive class, and the number of its records; None without such a class.
+        The positive class as text, such as ``"class 1"``, and the number of its records; None
+        without such a class, and for a report through noise.
     spending : str
         How the failure probability was spent.
     assumptions : tuple of str
@@ -140,7 +142,7 @@ class FinalReport(RenderedResult):
 
     Notes
     -----
-    A pickle holds no record. Scores over time (:meth:`plot`) need the process that made it.
+    A pickle holds no record. Scores over time (:meth:`plot`) need the process that made the report.
 
     Examples
     --------
@@ -168,14 +170,14 @@ class FinalReport(RenderedResult):
     units: tuple[int, str]
     per: str
     baseline: str | None
-    refit: str  # how often the recipe was refitted, in words; empty: one fitted model
+    refit: str
     spending: str
     assumptions: tuple[str, ...]
     time: str
     joint: bool = True
     positives: tuple[str, int] | None = None
-    #: In time, in the process that made it: returns the dates, and the scores of the first metric
-    #: by date for each row about one model.
+    #: In time, in the process that made the report: returns the dates, and the scores of the first
+    #: metric by date, by position of each row about one model. None if they are not known.
     _over_time: Any = dataclasses.field(default=None, repr=False, compare=False)
 
     def __getstate__(self):
@@ -228,7 +230,7 @@ class FinalReport(RenderedResult):
         return methods_section(self, letter_of_model)
 
     def _lines(self):
-        """Yield sentences on the guarantees of the report."""
+        """Yield sentences on the guarantees of the report, on earlier use, and on its models."""
         confidence = f"{100 * self.confidence_level:.6g}%"
         has_proven = any(row.proven is not None for row in self.rows)
         has_approximate = any(row.approximate is not None for row in self.rows)
@@ -506,14 +508,14 @@ def _short_metric_names(rows):
     return short_names, list(dict.fromkeys(legend))
 
 
-#: Notes of a row: they are in ``row.notes``, and the table does not print them.
+#: Start of a note that is in ``row.notes`` and that the table does not print.
 NO_APPROXIMATE = "No approximate interval: "
+#: A note that is in ``row.notes`` and that the table does not print.
 FEW_ERRORS = (
     "Few records are wrong, so that the interval is that of a share with one pseudo record per "
     "class."
 )
-#: Separators of the models in a difference, or in a skill score.
-#: Between two models in the name of a difference; a split keeps it.
+#: Text between the models in the name of a difference or a skill score; a split keeps it.
 _SEPARATOR = re.compile("( minus | against )")
 _MAX_NAME_LENGTH = 30  # letters of a model in a table
 _FAMILIES = ("proven", "approximate")

@@ -77,7 +77,7 @@ def forecast_report(
 ) -> tuple[RowForecast, ...]:
     """Return the expected rows of :func:`~sklearn_bdp.report.final.report_and_close`.
 
-    Up to three folds play the holdout, and widths are medians over them.
+    Up to three folds play the holdout, and values and widths are medians over them.
 
     Parameters
     ----------
@@ -85,12 +85,13 @@ def forecast_report(
         The holdout. Its records are not read.
     estimators : mapping of str to estimator
         Models of the report by name; they are fitted again on training folds.
-    cv_scores : float or list of float
-        Cross-validated score of each model.
+    cv_scores : float, list of float or None
+        Cross-validated score of each model in score units, or one for all; None or NaN if unknown.
     compare : object
         Baseline, as in the report.
     variance : float, optional
-        Variance of a record's cross-validated score in the first row, from a search.
+        Variance of a record's cross-validated score in the first row, in squared units of [0, 1],
+        from a search.
     **options : object
         Further parameters of the report.
 
@@ -101,10 +102,12 @@ def forecast_report(
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If the training records of a search are not known in this process, a baseline is given by
-        predictions of holdout records, a model cannot be fitted on a fold, or rows would go through
-        noise.
+        predictions of holdout records, a model cannot be fitted on a first fold, a row cannot be
+        reported, or rows would go through noise.
+    HoldoutClosedError
+        If a final report closed the holdout.
     """
     training_data = holdout.context.cv_data
     if training_data is None:
@@ -148,7 +151,7 @@ def forecast_report(
 
 
 def _check_baseline(compare):
-    """Raise ValueError unless a baseline can be fitted or predicts training records."""
+    """Raise ValueError unless a baseline is an estimator, or another object that predicts."""
     if not (hasattr(compare, "fit") or hasattr(compare, "predict")):
         raise ValueError(
             "compare must be an estimator in a preview: predictions of holdout records say "
@@ -180,10 +183,11 @@ def _median_row(forecasts):
 
 
 def _rows_like_holdout(holdout, groups, fold):
-    """Return positions of test records, as many as holdout records, in groups of the same sizes.
+    """Return positions of test records in the training data, as many as holdout records.
 
-    In time they are in ascending order, and begin again if the fold is too short. ``groups``: of
-    the rows that the folds divide, None for independent records.
+    Of independent groups, they are in groups of the same sizes as in the holdout. In time they are
+    in ascending order, and begin again if the fold is too short. ``groups``: group of each of the
+    rows that the folds divide, None without groups. ``fold``: a :class:`TrainingFold`.
     """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.in_time_order or scheme.calendar is not None:
@@ -209,7 +213,7 @@ def _rows_like_holdout(holdout, groups, fold):
 
 
 def _forecast_rows(plan: Plan, sample: _TrainingSample) -> tuple[RowForecast, ...]:
-    """Return the rows of a plan about a training sample, at the levels of a report now.
+    """Return the rows of a plan about a training sample, as if a report were made now.
 
     Raise HoldoutClosedError if a final report closed the holdout.
     """

@@ -47,13 +47,13 @@ _BOUNDED_BY_DISTANCE = ("neg_mean_absolute_error",)
 _EXPECTED_SIDE_FRACTION = 0.8
 #: Smallest variance of the scores of earlier dates, as a fraction of the squared range.
 _MIN_VARIANCE = 1e-4
-#: The same for differences, as a fraction of the mean square of the largest possible difference.
+#: Smallest variance of differences, as a fraction of the mean square of the largest possible one.
 _MIN_VARIANCE_OF_PAIR = 1e-3
 _MAX_EARLIER_LENGTHS = 4  # earlier dates that are scored, in lengths of the holdout
 
 
 def past_horizon(scheme: SamplingScheme) -> int:
-    """Return the number of dates between a forecast and its score; 1 for any other records."""
+    """Return the number of dates from a forecast to its score; 1 if records are not in time."""
     return 1 if scheme.calendar is None else scheme.calendar.horizon
 
 
@@ -61,7 +61,7 @@ def past_horizon(scheme: SamplingScheme) -> int:
 
 
 def is_forecast(name: Any) -> bool:
-    """Return whether a keyword names a forecast: ``"naive"`` or ``"seasonal-7"``."""
+    """Return whether a keyword names a forecast: ``"naive"``, or one such as ``"seasonal-7"``."""
     return isinstance(name, str) and (name == "naive" or bool(_SEASONAL.fullmatch(name)))
 
 
@@ -70,9 +70,9 @@ def forecast(
 ) -> PrecomputedPredictions:
     """Return a forecast for each record: the last known target, or that of a season before.
 
-    Its values are holdout targets: no check of predictions may read them. ``name``: keyword of the
-    forecast. ``classes``: of the targets, None of a regression. Raise ValueError without enough
-    targets before the holdout, and unless each date has one record.
+    Some of its values are holdout targets: no check of predictions may read them. ``name``: keyword
+    of the forecast. ``classes``: of the targets, None of a regression. Raise ValueError without
+    enough targets before the holdout, and unless each date has one record.
     """
     n = holdout.n
     scheme = holdout.dependence.sampling_scheme(n)
@@ -109,10 +109,10 @@ def _lag(name, horizon):
 
 
 class WalkForward(PrecomputedPredictions):
-    """The recipe of a model, refitted on all records known before each block of dates.
+    """The recipe of a model, refitted for each block of dates on all records known before it.
 
-    It predicts by position, as :class:`PrecomputedPredictions` does. Models are fitted at the first
-    prediction, which follows the closing.
+    It predicts by position, as :class:`PrecomputedPredictions` does. All models are fitted at the
+    first prediction.
 
     Parameters
     ----------
@@ -194,16 +194,22 @@ class RefitSchedule(NamedTuple):
 
 
 def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> RefitSchedule:
-    """Return the blocks of dates of a walk-forward report.
+    """Return the :class:`RefitSchedule` of a walk-forward report.
 
     Parameters
     ----------
     holdout : ReusableHoldout
-        A holdout in time order.
+        A holdout.
     every : int, str, timedelta or offset
         Number of dates, or span of time, from one refit to the next.
     past_records : PastRecords or None
-        Records before the holdout; None raises an error.
+        Records before the holdout.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the holdout is not in time order, if ``past_records`` is None, if ``every`` is neither a
+        positive number of dates nor a span of time, and for a span of time without dates.
     """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.calendar is None or past_records is None:
@@ -223,10 +229,11 @@ def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> 
 
 
 def _first_dates_of_spans(dates, time_span, every):
-    """Return the position of the first date of each span of time.
+    """Return the position of the first date in or after each span of time, without repetition.
 
-    The last one may be ``len(dates)``, after all dates. ``dates``: different dates, ascending, or
-    None. ``every``: the span as passed, for the error. Raise ValueError without dates.
+    The last position is ``len(dates)``, after all dates. ``dates``: different dates, ascending, or
+    None. ``every``: the span as passed, for the error. Raise ValueError unless the type of
+    ``dates`` is ``datetime64``.
     """
     if dates is None or dates.dtype.kind != "M":
         raise ValueError(
@@ -248,7 +255,10 @@ def _describe_time_span(time_span):
 
 
 def unique_dates(holdout: Any) -> Any:
-    """Return the different dates of a holdout, ascending, or None if they are not known."""
+    """Return the different dates of a holdout, ascending, or None if they are not known.
+
+    Dates are of type ``datetime64``, or numbers.
+    """
     calendar = holdout.dependence.sampling_scheme(holdout.n).calendar
     if calendar is not None and calendar.dates is not None:
         return calendar.dates
@@ -270,8 +280,9 @@ def record_dates(holdout: Any) -> Any:
 def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
     """Return predictions in the order of the holdout records: a dated series by its dates.
 
-    Models are returned unchanged, and predictions without dates or with the index of ``holdout.X``:
-    their order is that of the records. Raise ValueError if the dates do not match.
+    Models are returned unchanged, and so are predictions without dates or with the index of
+    ``holdout.X``, which are in the order of the records. ``name``: of the predictions in messages.
+    Raise ValueError if the dates do not match.
     """
     index: Any = getattr(predictions, "index", None)
     if callable(index) or hasattr(predictions, "predict"):
@@ -293,22 +304,22 @@ def _check_alignment(name, prediction_dates, holdout_dates):
     ``prediction_dates``: date of each prediction. ``holdout_dates``: date of each record, None if
     dates are not known. Both are of type ``datetime64``, or numbers.
     """
-    by_position = f"Pass {name}.to_numpy() if its values are in the order of the holdout records."
+    remedy = f"Pass {name}.to_numpy() if its values are in the order of the holdout records."
     if holdout_dates is None or holdout_dates.dtype.kind != prediction_dates.dtype.kind:
         raise ValueError(
-            f"{name} has dates, and the holdout records have none. {by_position} The holdout was "
+            f"{name} has dates, and the holdout records have none. {remedy} The holdout was "
             "not queried."
         )
     if any(np.unique(dates).size < dates.size for dates in (prediction_dates, holdout_dates)):
         raise ValueError(
             f"{name} cannot be aligned by date, because several records share a date. "
-            f"{by_position} The holdout was not queried."
+            f"{remedy} The holdout was not queried."
         )
     missing_dates = np.setdiff1d(holdout_dates, prediction_dates)
     if len(missing_dates):
         raise ValueError(
             f"{name} must have a value for each of the {len(holdout_dates)} holdout dates, but has "
-            f"none for {len(missing_dates)} of them, such as {missing_dates[0]}. {by_position} The "
+            f"none for {len(missing_dates)} of them, such as {missing_dates[0]}. {remedy} The "
             "holdout was not queried."
         )
 
@@ -337,8 +348,9 @@ def clip_errors_in_time(
     Returns
     -------
     BoundedMetric
-        The same metric if its range is declared, if records are no dates, or if earlier answers
-        were given without a clip.
+        The metric with its clip. The same metric if it does not clip errors or its range is
+        declared, if records are not in time, if earlier answers were given without a clip, and if
+        there is no clip below the range of the training targets.
     """
     is_judged_by_date = holdout.dependence.sampling_scheme(holdout.n).calendar is not None
     if not (is_judged_by_date and has_undeclared_range(metric)):
@@ -362,8 +374,8 @@ def record_error_clips(
     """Return the clips that apply to a holdout; record ``clips`` if none are recorded yet.
 
     Clips are fixed at the first query: if queries were answered without them, only the final
-    report has clips (``at_closing``). None if no clips are recorded and ``clips`` are None or come
-    too late.
+    report has clips (``at_closing=True``). The result is None if no clips are recorded, and
+    ``clips`` is None or comes too late.
     """
     with holdout.account.write_transaction() as ledger_state:
         notes = ledger_state.notes(SystemNote.ERROR_CLIPS)
@@ -376,7 +388,10 @@ def record_error_clips(
 
 
 def with_clips(measure: Measure, clips: ErrorClips | None) -> Measure:
-    """Return a measure of errors with the clips of the training set, and any other as it is."""
+    """Return a measure of errors without a declared range with its clip, and any other as it is.
+
+    ``clips``: those of the training set. If it is None, all measures stay the same.
+    """
     metric = measure.metric if clips is None else clips.apply(measure.metric)
     if metric is measure.metric:
         return measure
@@ -389,7 +404,7 @@ def without_clip(measure: Measure, *, skill: bool) -> Measure:
 
     Skill scores are approximate and need no range. The distance of two forecasts bounds the
     difference of their absolute errors. Other differences keep the clip. A measure with a declared
-    range, or without clips, is returned as it is.
+    range, or of other scores than errors, is returned as it is.
     """
     metric = measure.metric
     if not has_undeclared_range(metric) or not (skill or metric.name in _BOUNDED_BY_DISTANCE):
@@ -403,9 +418,10 @@ def clip_notes(
 ) -> list[str]:
     """Return sentences on the clip of a row of errors, in time.
 
-    They state the number of holdout errors beyond the clip, if any. If the clip comes from training
-    errors, they state the fraction of those beyond it and, if the training targets are known, the
-    half-width that the interval would have with their range declared.
+    They state the clip, and the number of holdout errors beyond it if there are any. If the clip
+    comes from training errors, they state the percentage of these errors beyond it and, if the
+    training targets are known, the half-width that the interval would have with their range
+    declared.
     ``statement``, ``records``, ``units`` and ``log_failure`` are those of :func:`past_row`;
     ``plan``: of the report.
     """
@@ -441,15 +457,15 @@ def clip_notes(
 def _declared_half_width(statement, records, units, plan, log_failure):
     """Return the half-width that a proven row would have with another clip, in score units.
 
-    The clip is the range of the training targets; None if they are not known or constant. Arguments
-    are those of :func:`clip_notes`.
+    That clip is the length of the range of the training targets. The result is None if the targets
+    are not known or constant. Arguments are those of :func:`clip_notes`.
     """
     metric = statement.measure.metric
     targets = None if plan.y_train is None else np.asarray(plan.y_train, dtype=float)
     if targets is None or not np.ptp(targets) > 0.0:
         return None
     target_range = float(np.ptp(targets))
-    # Length of the metric's range, as a fraction of that with errors up to the range of targets.
+    # Length of the metric's range, as a fraction of its length with errors up to ``target_range``.
     range_ratio = (metric.width / target_range) ** metric.power
     declared_metric = dataclasses.replace(
         metric, width=target_range, lower=metric.lower / range_ratio, note=""
@@ -484,9 +500,10 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
     """Return the difference of two models on each record, with its limits.
 
     The limits follow from the forecasts. For absolute errors they are minus and plus the distance
-    of the forecasts; squared and pinball errors have other ranges (theory G31). For classes they
+    of the forecasts; squared and pinball errors have other limits (theory G31). For classes they
     are the smallest and the largest difference over all outcomes. They are -1 and 1 for metrics
-    without such limits, and for more than 20 classes.
+    whose differences the forecasts do not bound, for more than 20 classes, and for records of a
+    regression that a model fails on.
 
     Parameters
     ----------
@@ -505,7 +522,7 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
         If a model fails on some records and their errors have no bound.
     """
     metric = measure.metric
-    is_bounded_loss = not metric.is_mean or metric.has_bounded_differences
+    is_bounded_by_forecasts = not metric.is_mean or metric.has_bounded_differences
     low, high = measure.score_range
     if measure.is_sum:
         values = _contribution_differences(measure, records, models)
@@ -517,9 +534,9 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
     if not np.isfinite(values).all():
         raise UndefinedScore("The difference is undefined: a model fails on some records.")
     # A user-defined function may give equal predictions different scores.
-    if not is_bounded_loss or (classes is not None and len(classes) > _MAX_CLASSES):
-        largest = np.ones(len(values))
-        return PairedDifference(values, -largest, largest, high - low)
+    if not is_bounded_by_forecasts or (classes is not None and len(classes) > _MAX_CLASSES):
+        ones = np.ones(len(values))
+        return PairedDifference(values, -ones, ones, high - low)
     if classes is None:
         first, second = (records.predictions(name, "values") for name in models)
         lowest, highest = _limits_of_difference(metric, first, second)
@@ -535,7 +552,10 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
 
 
 def _contribution_differences(measure, records, models):
-    """Return the contribution of each record to the second model's score minus the first's."""
+    """Return each record's contribution to the second model's score minus that to the first's.
+
+    Of a mean, these are differences of scores in [0, 1].
+    """
     first, second = (records.contributions(measure, name)[0] for name in models)
     return second - first
 
@@ -543,8 +563,8 @@ def _contribution_differences(measure, records, models):
 def _limits_of_difference(metric, first, second):
     """Return limits of the difference of two models' scores, from their forecasts.
 
-    They are in units of ``PairedDifference.unit``. ``first``, ``second``: predicted numbers of the
-    models, NaN where one fails.
+    They are arrays of shape (n,), in units of ``PairedDifference.unit``. ``first``, ``second``:
+    predicted numbers of the models, NaN if one fails on the record.
     """
     difference_limits = getattr(metric, "difference_limits", None)
     if not metric.is_mean:
@@ -585,7 +605,7 @@ def past_row(
     variance = statement.moments.variance
     has_single_records = units.n_units == len(records.y)
     if measure.metric.is_binary and has_single_records:  # the score of a date is 0 or 1
-        # Shrunken to 1/2: a score of 1 in cross-validation would expect no miss at all.
+        # Shrunken toward 1/2: a score of 1 in cross-validation would expect no miss at all.
         expected = 0.95 * expected + 0.025
         variance = None
     lower, upper = martingale_interval(
@@ -628,10 +648,11 @@ def _past_row_of_difference(statement, records, units, classes, log_failure):
 def past_moments(statement: Any, plan: Any, holdout: Any, variance: float | None) -> UnitMoments:
     """Return the expected mean and variance of a date's score, or of its difference.
 
-    The stakes of the martingale are chosen for them. ``variance``: of a record's score in this row,
-    out of fold, from a search. If it is None or 0, models are scored on records before the holdout;
-    default moments replace them if that fails. Any moments are valid, accurate ones give narrow
-    intervals.
+    A score is in [0, 1], a difference in units of ``PairedDifference.unit``. The stakes of the
+    martingale are chosen for these moments: any are valid, accurate ones give narrow intervals.
+    ``variance``: of a record's score in this row, out of fold, from a search. If it is None, NaN or
+    0, models are scored on records before the holdout. Default moments are returned if that fails,
+    and if there are no such records.
     """
     if variance is not None and variance > 0.0:
         return UnitMoments(statement.expected, max(variance, 1e-6), 1.0)
@@ -647,9 +668,8 @@ def past_moments(statement: Any, plan: Any, holdout: Any, variance: float | None
 def _moments_of_earlier_dates(statement, plan, holdout):
     """Return the moments of the scores of earlier dates, or of their differences.
 
-    None for predictions that were passed, which do not cover earlier dates.
-
-    Models may have seen these records, so that the variance is at least a small part of the range.
+    Models may have seen these records: a variance that is too small is raised to a lower bound. The
+    result is None for predictions that were passed, which do not cover earlier dates.
     """
     past_records = plan.past_records
     scheme = holdout.dependence.sampling_scheme(holdout.n)
@@ -693,8 +713,8 @@ def _lags_of_forecasts(models, horizon):
 def _default_moments(statement, plan):
     """Return the expected moments of a date's score or difference if no earlier dates were scored.
 
-    The standard deviation of a difference of errors without a range is taken to be a quarter of the
-    root mean square change of earlier targets; that of other scores is a tenth of their range.
+    The standard deviation is 0.1, but a quarter of the root mean square change of earlier targets
+    for a difference of errors without a range, if these targets change.
     """
     variance = 0.01
     if len(statement.models) == 1:

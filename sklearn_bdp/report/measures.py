@@ -45,7 +45,7 @@ _OUTPUT_OF_METHOD = {
     "predict_proba": "probabilities",
     "decision_function": "scores",
 }
-#: Largest distance of a sum of probabilities from 1, as metrics of probabilities read them.
+#: Largest accepted distance of a record's sum of probabilities from 1.
 _PROBABILITY_ERROR = 1e-3
 #: Arguments of scorers that this module reads itself.
 _OWN_SCORER_ARGUMENTS = {"pos_label", "zero_division"}
@@ -99,7 +99,7 @@ class Measure:
 
     @property
     def score_range(self) -> tuple[float, float]:
-        """Lower and upper end of its range in score units; (0, 1) unless it is a mean."""
+        """Ends of the range of a mean in score units; (0, 1) for any other metric."""
         return (self.metric.lower, self.metric.upper) if self.metric.is_mean else (0.0, 1.0)
 
 
@@ -226,7 +226,7 @@ def _check_signature(scoring):
 
 
 def _scorer_of(scoring: Any) -> Any:
-    """Return the scorer of a name, or a callable itself; None for metrics and other names."""
+    """Return the scorer of a name, or a callable itself; None for None, metrics and other names."""
     if isinstance(scoring, str):
         try:
             return get_scorer(scoring)
@@ -275,8 +275,9 @@ def _measure_by_values(scoring, scorer):
 def _metric_without_range(scoring, scorer):
     """Return the metric that ``scoring`` has without a range of targets, and its ``pos_label``.
 
-    ``scoring`` is a name, a metric or a scorer. The metric is None if there is none of its kind, or
-    if only its values are known. The class ``pos_label`` is 1 unless ``scoring`` sets it.
+    ``scoring`` is None, a name, a metric or a scorer. A `BoundedMetric` is returned if it is a
+    ratio. The metric is None if there is none without a range, or if only its values are known. The
+    class ``pos_label`` is 1 unless ``scoring`` sets it.
     """
     if isinstance(scoring, BoundedMetric):
         pos_label = getattr(scoring, "pos_label", 1)
@@ -318,7 +319,10 @@ def _check_class(metric_name, pos_label, classes):
 
 
 def classes_of(model: Any, y: Any) -> list[Any] | None:
-    """Return the classes of a model, else those of training targets ``y``; None without classes."""
+    """Return the classes of a model, else those of training targets ``y``; None without classes.
+
+    Floats are not classes, other targets are.
+    """
     classes = getattr(model, "classes_", None)
     if classes is None and y is not None and np.asarray(y).dtype.kind != "f":
         classes = np.unique(as_labels(y))
@@ -419,15 +423,15 @@ def _are_numbers_of_two_classes(values, classes):
 
 
 def is_label(values, label):
-    """Return a mask of the values of an array that equal a label; all labels are compared here."""
+    """Return a mask of the values of an array that equal a label."""
     return np.array([value == label for value in values.tolist()], dtype=bool)
 
 
 class ScoredRecords:
-    """Scored records: those of the closed holdout, or of a training fold.
+    """Records and the models that are scored on them, such as those of the closed holdout.
 
-    Each model predicts only once, and a copy of it predicts: the model itself stays unchanged even
-    if predicting changes its state.
+    A copy of each model predicts, so that the model itself stays unchanged even if predicting
+    changes its state. A model that cannot be copied predicts itself.
     """
 
     def __init__(self, X: Any, y: Any, models: dict[str, Any]) -> None:
@@ -436,7 +440,8 @@ class ScoredRecords:
         self.models = models
         self._model_copies: dict[str, Any] = {}  # by name of the model
         self._cached: dict[tuple[str, ...], Any] = {}  # results of methods, by model and arguments
-        #: By model: positions of the records that it failed on, which have the worst score.
+        #: By name of the model: positions of the records that it failed on when a metric or a
+        #: response was last computed.
         self.failing: dict[str, Any] = {}
 
     def model_and_data(self, name: str) -> tuple[Any, Any]:
@@ -455,7 +460,7 @@ class ScoredRecords:
         """Return each record's contribution to the numerator and to the denominator.
 
         They are arrays of shape (n,). Of a mean, numerators are scores in [0, 1] and denominators
-        are 1. ``name``: of the model.
+        are 1. ``measure``: a mean or a ratio. ``name``: of the model.
         """
         key = name, repr(measure.metric), repr(measure.pos_label), "contributions"
         if key not in self._cached:
@@ -505,7 +510,8 @@ class ScoredRecords:
     def _numbers(self, key, predict):
         """Return the numbers of ``predict(model, X)``, computed once for each key.
 
-        ``key``: name of the model and further identifiers.
+        They are NaN for records that the model fails on. ``key``: name of the model and further
+        identifiers.
         """
         if key not in self._cached:
             name = key[0]
@@ -515,9 +521,10 @@ class ScoredRecords:
         return self._cached[key]
 
     def losses(self, measure: Measure, name: str) -> Any:
-        """Return the loss of each record by a model, in score units; ``name``: of the model.
+        """Return the loss of each record by a model; ``name``: of the model.
 
-        It is minus the score of a mean, else a power of the absolute error.
+        The loss is minus the record's score in score units if the measure is a mean, else a power
+        of the absolute error.
         """
         if measure.is_mean:
             low, high = measure.score_range
@@ -526,7 +533,7 @@ class ScoredRecords:
         return np.abs(self.y - self.predictions(name, "values")) ** measure.metric.error_power
 
     def scorer_value(self, measure: Measure, name: str, positions: Any, weights: Any) -> float:
-        """Return a scorer's value for the records at some positions.
+        """Return a scorer's value, in score units, for the records at some positions.
 
         ``weights``: of all records; passed to the scorer if those above 0 differ. Raise
         UndefinedScore if the scorer or the model raises an error.
@@ -591,10 +598,10 @@ class ScoredRecords:
         return measure.metric.unit_statistic, y, np.asarray(predictions, dtype=float)
 
     def _statistic_of_mean(self, measure, name):
-        """Return the statistic of a mean over records, and codes of the targets and scores.
+        """Return the statistic of a mean over records, its targets, and the scores of records.
 
         Scores of zeros and ones are left as they are, with ones as targets. Other scores are in
-        score units, and losses are positive. Targets without classes are replaced by zeros.
+        score units, or losses above 0. Their targets are codes of labels, or zeros without classes.
         """
         unit_scores, _ = self.contributions(measure, name)
         if measure.metric.is_binary:
@@ -664,7 +671,7 @@ def _predict_codes(model, X, code_of_label):
 def compute_score(
     measure: Measure, records: ScoredRecords, name: str, weights: Any = None
 ) -> float:
-    """Return the score of a model in score units, NaN if its denominator is 0.
+    """Return the score of a model in score units; NaN if the denominator of a ratio or mean is 0.
 
     Parameters
     ----------
@@ -680,22 +687,23 @@ def compute_score(
     Raises
     ------
     UndefinedScore
-        If the model or the scorer fails on the records, or no statistic fits them.
+        If the scorer fails on the records, if the model does and the measure is neither a mean nor
+        a ratio, and if no statistic fits the records.
     """
     weights = np.ones(len(records.y)) if weights is None else weights
     if measure.is_sum:
         low, high = measure.score_range
-        sums, counts = records.contributions(measure, name)
-        denominator = float(weights @ counts)
-        if not denominator > 0.0:  # the class is empty, and has no score
+        numerators, denominators = records.contributions(measure, name)
+        total_denominator = float(weights @ denominators)
+        if not total_denominator > 0.0:  # no record counts, as in an empty class
             return math.nan
-        return low + (high - low) * float(weights @ sums) / denominator
+        return low + (high - low) * float(weights @ numerators) / total_denominator
     if measure.is_recomputed:
         return records.scorer_value(measure, name, np.flatnonzero(weights > 0.0), weights)
     statistic, y, predictions = records.statistic_and_data(measure, name, weights)
-    units = np.arange(len(y)) % 2  # leave-one-out values are not used here
+    unit_codes = np.arange(len(y)) % 2  # any two units: leave-one-out values are not used here
     try:
-        value, _ = statistic.left_out(y, predictions, weights, units, 2)
+        value, _ = statistic.left_out(y, predictions, weights, unit_codes, 2)
     except np.linalg.LinAlgError as error:
         raise UndefinedScore(
             f"The score is undefined for these records: no {measure.name} fits them."
@@ -795,7 +803,10 @@ def blank_rows(X: Any, n: int = 8) -> Any:
 
 
 def _blank_cell(dtype):
-    """Return a placeholder cell of a column: the first category, an empty text, or 0."""
+    """Return a placeholder cell of a column: the first category, an empty text, or 0.
+
+    None for a column of categories that has none.
+    """
     if hasattr(dtype, "categories"):
         return dtype.categories[0] if len(dtype.categories) else None
     return "" if str(dtype) in ("object", "str", "string") else 0
@@ -805,6 +816,8 @@ def check_fitted(model: Any, X: Any) -> None:
     """Raise NotFittedError for a model that is not fitted, before it sees a row of ``X``.
 
     scikit-learn reports estimators without learned attributes as not fitted, but they can predict.
+    Therefore an estimator that predicts placeholder rows passes, and so does an object that is not
+    an estimator of scikit-learn.
     """
     if not isinstance(model, BaseEstimator):
         return
@@ -856,10 +869,11 @@ def checked_model(name: str, model: Any, X: Any, y: Any, y_train: Any) -> Any:
 
 
 def _checked_predictions(name, predictions, y, y_train):
-    """Return checked predictions of all records; errors do not quote any of them.
+    """Return checked predictions of all records as a :class:`PrecomputedPredictions`.
 
-    ``name``: of the predictions in messages. ``y``: holdout targets, of which only the type and the
-    number are read. ``y_train``: training targets, None if not known.
+    Errors do not quote any of them. ``name``: of the predictions in messages. ``y``: holdout
+    targets, of which only the type and the number are read. ``y_train``: training targets, None if
+    not known.
     """
     _check_length(name, predictions, len(y))
     check_supported_values(name, predictions)
@@ -943,8 +957,8 @@ def _checked_outputs(name, values, n_outputs, target_kind):
     """Return checked predictions of several outputs: labels, numbers, or scores of labels.
 
     ``values``: the predictions, of shape (n, n_outputs). ``target_kind``: NumPy kind of the
-    targets' type. Floats are scores if targets are not floats. Raise ValueError for another shape,
-    for text, and for numbers that are not finite.
+    targets' type. Floats are scores if targets are integers or Booleans. Raise ValueError for
+    another shape, for text, and for numbers that are not finite.
     """
     if values.ndim != 2 or values.shape[1] != n_outputs or values.dtype.kind not in "biuf":
         raise ValueError(
@@ -977,7 +991,18 @@ def check_predictions(y_pred: Any, y: Any, y_train: Any, **texts: str | None) ->
     y_train : array-like or None
         Training targets, or other public targets of the same classes.
     **texts : str or None
-        Names of the submitter and the submission.
+        Names of the submitter and the submission, by the parameter that holds each.
+
+    Returns
+    -------
+    PrecomputedPredictions
+        The predictions, by position of the record.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a text is not one of 1 to 200 characters, if ``y_pred`` is a model, and if it does not
+        hold predictions of all holdout records.
     """
     for name, text in texts.items():
         if text is not None and not (isinstance(text, str) and 0 < len(text) <= 200):

@@ -1,10 +1,10 @@
 """The plan of a final report: its statements, and all facts about them available before closing.
 
-Closing is irreversible. Therefore metrics × models × dependence are checked first, and every model
-and metric runs once on placeholder records: their errors are raised while the holdout is open and
-before any holdout record is read. Out-of-fold moments of training units come from one
-cross-validation on training records, on the folds of the search if there was one: any moments are
-valid, accurate ones give narrow intervals (theory G28).
+Closing is irreversible. Therefore metrics × models × dependence are checked first, and models and
+metrics are tried on placeholder records: their errors are raised while the holdout is open and
+before any model is scored on it. Expected moments of sampling units come from training records, by
+cross-validation or, in time, from earlier dates: any moments are valid, accurate ones give narrow
+intervals (theory G28).
 """
 
 from __future__ import annotations
@@ -84,13 +84,14 @@ _GAP_SUFFIX = ", half the level for each subgroup"
 def dependence_of(holdout: Any) -> str:
     """Return the dependence of the holdout records, as :mod:`sklearn_bdp.metrics.proofs` names it.
 
-    The name states which units are independent and whether they are identically distributed.
+    The name states which units are independent, if any, and whether they are identically
+    distributed.
     """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.calendar is not None:
         return "past"
     if scheme.is_conditional:
-        # Nodes given all others are related by declared strengths, inside components, too.
+        # Given all other nodes, the nodes of a component depend on each other as declared.
         return "given the rest" if scheme.has_independent_records else "dependent"
     if scheme.weights is not None or not scheme.exchangeable:
         return "dependent"
@@ -102,7 +103,11 @@ def dependence_of(holdout: Any) -> str:
 
 
 class Quantity(NamedTuple):
-    """Name of the quantity that a row estimates, and the ends of its range in score units."""
+    """Name of the quantity that a row estimates, and the ends of its range in score units.
+
+    The ends are those of metrics with a range. They say nothing about other metrics and about skill
+    scores.
+    """
 
     name: str
     low: float
@@ -115,14 +120,18 @@ class Statement:
 
     models: tuple[str, ...]  # names: of one model, or of a baseline and the model compared with it
     measure: Measure
-    subgroups: tuple[str, ...] = ()  # empty for all records, a subgroup, or two for their gap
+    #: Names: none for all records, one subgroup, or two for their gap, the second minus the first.
+    subgroups: tuple[str, ...] = ()
     proven: str = ""  # the method, one of `metrics.proofs`; empty without a proof
-    moments: Any = _DEFAULT_MOMENTS  # expected: UnitMoments that bets use, of ROC AUC AucMoments
+    #: Expected moments, for proven limits: UnitMoments of units or dates, AucMoments of ROC AUC.
+    moments: Any = _DEFAULT_MOMENTS
     max_difference: float = 1.0  # larger differences, in units of [0, 1], are clipped to it
     forecast_horizon: int = 1  # dates from the conditioning date to the score (theory G26)
     skill: bool = False  # whether it is a skill score: 1 - the ratio of losses
-    expected: float = 0.5  # cross-validated value in [0, 1]
-    #: Of a mean over classes: the recall of each class, if their limits prove the row.
+    #: Cross-validated score in [0, 1]; of two models half of 1 plus their difference. 0.5 if it is
+    #: not known.
+    expected: float = 0.5
+    #: Of a mean over classes: the recall of each class, if their limits may prove the row.
     recalls: tuple[Statement, ...] = ()
 
     def in_subgroup(self, name: str) -> Statement:
@@ -141,7 +150,10 @@ class Statement:
 
     @property
     def quantity(self) -> Quantity:
-        """Return the name of the estimated quantity and the ends of its range."""
+        """Return the name of the estimated quantity and the ends of its range.
+
+        A skill score has the name and ends of the difference of its models.
+        """
         low, high = map(float, self.measure.score_range)
         if len(self.models) == 2 or len(self.subgroups) == 2:
             return Quantity(f"difference of {self.measure.name}", low - high, high - low)
@@ -193,26 +205,27 @@ class Plan:
 
     models: dict[str, Any]  # by name: fitted models, recipes or PrecomputedPredictions
     statements: list[Statement]
-    masks: dict[str, Any]  # by subgroup: 1.0 for its records, 0.0 for others, shape (n,)
+    #: By subgroup, or by the complement of one: 1.0 for its records, 0.0 for others, shape (n,).
+    masks: dict[str, Any]
     dependence: str  # as `metrics.proofs` name it
     per: str  # "unit" or "record": what each score is a mean over
-    baseline: str | None  # name of the model that others are compared with
-    max_group_records: float  # most records of a group that count, per="record"
+    baseline: str | None  # name of the model that others are compared with; None without one
+    max_group_records: float  # most records of a group that count with per="record"; else 1
     #: Whether a level of privacy is declared, so that all rows pass through noise. If False, rows
     #: are read from the closed holdout.
     is_private: bool
     joint: bool  # whether the intervals of a family are valid simultaneously (theory G32)
-    order_bits: str  # random bits in the ledger header that fix the secret order of units
+    order_bits: str  # secret hex text in the ledger header, for the secret order of units
     y_train: Any = None  # training targets, if known
-    past_records: PastRecords | None = None  # in time, before the holdout
+    past_records: PastRecords | None = None  # in time, those before the holdout, if known
     refit: RefitSchedule | None = None  # None: the models are not refitted
-    #: In time, the largest errors that count where no range was declared. None for other records,
-    #: without such errors, or if no training errors are known.
+    #: In time, the largest errors that count if no range was declared. None if records are not in
+    #: time, if no metric has such errors, or if clips could not be computed.
     error_clips: ErrorClips | None = None
 
     @property
     def classes(self) -> list[Any] | None:
-        """Classes of the targets; None of a regression."""
+        """Classes of the first model that has some; None if no model has classes."""
         for model in self.models.values():
             classes = classes_of(model, None)
             if classes:
@@ -234,7 +247,8 @@ class Plan:
     def event_class(self) -> Any:
         """Class whose records are events, the same for all rows; None without such a class.
 
-        If metrics agree on a class, that class; else the last of two classes.
+        If all metrics that count a class count the same one, that class; else the last of two
+        classes.
         """
         classes = self.classes
         if classes is None and self.y_train is not None:
@@ -252,7 +266,7 @@ class Plan:
 
     @property
     def caveats(self) -> list[str]:
-        """Additional assumptions of the statements."""
+        """Additional assumptions of the statements, as sorted texts."""
         caveats = {statement.measure.metric.caveat for statement in self.statements}
         if self.dependence in ("records", "groups") and self.n_proven:
             caveats.add(
@@ -261,11 +275,11 @@ class Plan:
         return sorted(filter(None, caveats))
 
     def n_rounds(self) -> int:
-        """Return the number of corrected answers that a budget must allow for all rows.
+        """Return the number of corrected answers that a budget must allow for all proven rows.
 
         Class proportions that pass through the noise are included.
         """
-        if not self.is_private:  # counts of classes are read
+        if not self.is_private:  # counts of classes are read without noise
             return self.n_proven
         n_proportions = 0
         for statement in self.statements:
@@ -277,9 +291,10 @@ class Plan:
     def identity(self) -> dict[str, Any]:
         """Return the fields that identify a report, in JSON.
 
-        User code may be edited without a new name: ``code`` also holds digests of its content. An
-        object without readable content gets a random digest, so it never equals a later one.
-        ``joint`` is present only if it is False.
+        ``code`` holds digests of the content of models, and of metrics and scorers that may contain
+        code of the caller, which may change under the same name. An object without readable content
+        gets a random digest, so that no later one equals it. ``joint`` is present only if it is
+        False.
         """
         model_hashes = []
         code_digests = []
@@ -335,12 +350,12 @@ def _content_of_model(model):
 def make_report_plan(
     holdout, estimators, cv_scores, *, scoring, compare, by, per, training, joint, refit_every=None
 ):
-    """Return the :class:`Plan` of a report, or raise an error that names its defect.
+    """Return the :class:`Plan` of a report, or raise an error if a row cannot be reported.
 
     ``estimators``, ``scoring``, ``compare``, ``by``, ``per``, ``joint`` and ``refit_every`` are the
     arguments of ``ReusableHoldout.final_report``. ``cv_scores``: a cross-validated score of the
-    first metric for each model, or one number for all; NaN if unknown. ``training``: the training
-    records as ``(X, y)`` or ``(X, y, groups)``, or None.
+    first metric in score units for each model, or one for all; None or NaN if unknown.
+    ``training``: the training records as ``(X, y)`` or ``(X, y, groups)``, or None.
     """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     is_private = holdout.account.settings.is_private
@@ -405,7 +420,7 @@ def _check_joint(joint, is_private):
 
 
 def _resolve_metrics(scoring, models, y_train, holdout):
-    """Return for each metric of a report a dict of its :class:`Measure` by name of the model.
+    """Return a list with one dict for each metric: its :class:`Measure` by name of the model.
 
     ``scoring``: one or several metrics, or None for the default one. ``models``: by name.
     """
@@ -441,8 +456,8 @@ def _with_clips(measures, error_clips):
 def _resolve_per(per, measures, dependence, is_private):
     """Return ``"unit"`` or ``"record"``: what each score is a mean over.
 
-    ``per``: the caller's choice, ``"record"`` or None. For None it is ``"unit"``, except for means
-    over records of groups that pass through the noise.
+    ``per``: the caller's choice, ``"record"`` or None. For None the result is ``"unit"``, but
+    ``"record"`` if a mean over records of groups passes through the noise.
     """
     if per is not None:
         check_option("per", per, ("record",))
@@ -461,7 +476,7 @@ def _records_before(holdout, training, scheme):
     """Return the records before a holdout in time; None without them.
 
     They are those that the holdout knows, else the training records of the caller, which get one
-    date each, right before the holdout.
+    date each, right before the holdout: -1 for the last of them.
     """
     past_records = holdout.context.past_records
     if scheme.calendar is None or training is None or past_records is not None:
@@ -474,7 +489,8 @@ def _unproven_statements(measures, subgroups_of_rows, baseline, scheme):
     """Return the statements of all rows: models, their subgroups and gaps, then comparisons.
 
     ``measures``: for each metric, its measure by name of the model. ``subgroups_of_rows``: of each
-    further row, one subgroup or two. ``baseline``: name of a model, None without comparisons.
+    row that is not about all records, one subgroup or two. ``baseline``: name of a model, None
+    without comparisons.
     """
     statements = [
         Statement(models=(model_name,), measure=measure)
@@ -520,7 +536,7 @@ def _comparisons(measure_of_model, baseline, *, is_by_date):
 
 
 def _without_clip(statement):
-    """Return a comparison of two models without the clip that it does not need.
+    """Return a statement; a comparison of two models loses a clip that it does not need.
 
     Statements about one model stay the same.
     """
@@ -533,8 +549,8 @@ def _without_clip(statement):
 def _at_all_horizons(statements, scheme):
     """Return each statement, and for longer forecasts also the one given the forecast's date.
 
-    A statement is conditional on the date before the score unless its horizon is longer. Statements
-    stay the same for a horizon of one date, and for records that are not in time.
+    The first is conditional on the date before the score, the second on the date of the forecast.
+    Statements stay the same for a horizon of one date, and for records that are not in time.
     """
     horizon = past_horizon(scheme)
     if horizon == 1:
@@ -550,9 +566,9 @@ def _with_expected_value(statement, cv_score_of_model, ranking_measures):
     """Return a statement with the value to be expected after cross-validation, in [0, 1].
 
     Cross-validated scores are about all records and the metric that ranks candidates, the first of
-    a report: ``ranking_measures`` are its measures by name of the model. Statements on subgroups or
-    other metrics, on models without such a score, and on scores that are neither ratios of sums nor
-    ROC AUC stay the same.
+    a report. ``ranking_measures`` are the measures of this metric by name of the model. Statements
+    on subgroups or other metrics, on models without such a score, and on scores that are neither
+    ratios of sums nor ROC AUC stay the same.
     """
     ranking_metric = ranking_measures[statement.models[-1]].name
     has_cv_scores = (
@@ -576,8 +592,9 @@ def _with_expected_value(statement, cv_score_of_model, ranking_measures):
 def _with_proof(statement, models, y_train, dependence, per, *, is_private):
     """Return a statement with the method that proves it, if there is one.
 
-    A skill score has none. Limits of recalls may prove a mean over classes: their statements are
-    added. ``per``: ``"unit"`` or ``"record"``, what the score is a mean over.
+    A skill score has none. Limits of recalls may prove a mean over classes: statements on its
+    recalls are added unless the report is private. ``per``: ``"unit"`` or ``"record"``, what the
+    score is a mean over.
     """
     if statement.skill:
         return statement
@@ -604,8 +621,9 @@ def _is_auc(metric):
 def _recall_statements(statement, model, y_train, dependence):
     """Return the statements on the recall of each class.
 
-    The tuple is empty for a metric of pairs, and if the classes are not known. ``model``: that the
-    statement is about, or that is compared. ``dependence``: a name of :func:`dependence_of`.
+    The tuple is empty for a metric of pairs, and if the classes are not known. ``model``: the only
+    or the compared model of the statement. ``dependence``: a name that :func:`dependence_of`
+    returns.
     """
     metric = statement.measure.metric
     classes = metric.classes or classes_of(model, y_train)
@@ -653,10 +671,9 @@ def _resolve_metric(scoring, models, y_train, *, n_outputs, is_private, name):
 
 
 def _through_mechanism(measure, model, y_train):
-    """Return a measure whose metric can pass through the noise, as a query does.
+    """Return a measure with the metric of a query, if the measure is a ratio that may be queried.
 
-    A ratio that ranks candidates is replaced by the metric that a query of its name has. Other
-    measures stay the same.
+    The metric of a query of this name can pass through the noise. Other measures stay the same.
     """
     metric = measure.metric
     if not (metric.is_ratio and metric.can_rank):
@@ -672,13 +689,13 @@ class _ResolvedModels(NamedTuple):
     """Models of a report, with the names that its rows give them."""
 
     models: dict[str, Any]  # by name
-    baseline: str | None  # name of the model that others are compared with
-    refit: RefitSchedule | None
-    cv_score_of_model: dict[str, float]  # models without a score are absent
+    baseline: str | None  # name of the model that others are compared with; None without one
+    refit: RefitSchedule | None  # None: the models are not refitted
+    cv_score_of_model: dict[str, float]  # in score units; models without a score are absent
 
 
 def _resolve_models(estimators, cv_scores, compare, refit_every, holdout, y_train, past_records):
-    """Return the checked models and predictions of a report.
+    """Return the checked models and predictions of a report as :class:`_ResolvedModels`.
 
     ``estimators``: a model, predictions, or several of them in a list or by name. ``cv_scores``: of
     these models, without a baseline that is added.
@@ -710,7 +727,7 @@ def _resolve_models(estimators, cv_scores, compare, refit_every, holdout, y_trai
 
 
 def _models_by_name(estimators):
-    """Return models and predictions by name, from a mapping, a list or a single one.
+    """Return a dict of models and predictions by name, from a mapping, a list or a single one.
 
     A list of scalars holds the predictions of one model. Raise ValueError if there is no model.
     """
@@ -759,8 +776,8 @@ def _with_baseline(named_models, compare, holdout, y_train, past_records):
 def _cv_scores_by_name(cv_scores, names):
     """Return the cross-validated scores of models by name; models without a score are absent.
 
-    ``cv_scores``: a number for all models, or one for each of ``names``; not finite without a
-    score. Raise ValueError for another shape.
+    ``cv_scores``: a number for all models, or one for each of ``names``; None or not finite without
+    a score. Raise ValueError for another shape.
     """
     values = np.asarray(cv_scores, dtype=float)
     if values.shape not in ((), (len(names),)):
@@ -777,8 +794,9 @@ def _error_clips(holdout, models, measures, training, past_records):
     """Return the clips of errors without a declared range; None without such errors.
 
     They are recorded ones, or those of the first fitted model, which is cross-validated on the
-    training set (theory G31). None, too, without such a model or training set, and if the model
-    cannot be fitted again. ``measures``: for each metric, its measure by name of the model.
+    training set (theory G31). The result is also None if clips cannot be computed: without such a
+    model or training set, without out-of-fold errors, or with too few of them. ``measures``: for
+    each metric, its measure by name of the model.
     """
     metrics = [
         measure.metric for measure_of_model in measures for measure in measure_of_model.values()
@@ -811,8 +829,9 @@ def out_of_fold_errors(estimator: Any, training_data: CVData) -> Array | None:
     Returns
     -------
     ndarray of shape (n_tested,) or None
-        Targets minus predictions, fold after fold. None for several outputs, if the model cannot be
-        fitted again, and if the records are too few for folds.
+        Targets minus predictions, fold after fold; NaN if the model failed on a record. None for
+        several outputs, if the model cannot be fitted again, and if the records are too few for
+        folds.
     """
     if np.ndim(training_data.y) != 1:
         return None
@@ -842,11 +861,11 @@ def _default_name(estimator, otherwise):
 
 
 def _subgroups(holdout, by):
-    """Return the mask of each subgroup by its name, and the subgroups of each further row.
+    """Return the mask of each subgroup by its name, and the subgroups of each row about some.
 
-    A row is about one subgroup, or about the gap of two: the two of a column, or each of several
-    and all other records. Masks are arrays of 1.0 and 0.0, of shape (n,). Both results are empty if
-    ``by`` is None.
+    Such a row is about one subgroup, or about the gap of two: the two of a column, or each of
+    several and all other records. Masks are arrays of 1.0 and 0.0, of shape (n,). Both results are
+    empty if ``by`` is None. ``by``: a column of X, or a mapping of names to labels.
     """
     masks: dict[str, Any] = {}
     subgroups_of_rows: list[tuple[str, ...]] = []
@@ -910,8 +929,8 @@ def _columns_text(X):
 def _subgroup_labels(name, labels, n):
     """Return the unique labels of a column, sorted as text; missing ones make no subgroup.
 
-    ``name``: of the column. Raise ValueError unless there are ``n`` labels, of one type, that make
-    2 to 20 subgroups.
+    ``name``: of the column. Raise ValueError unless there are ``n`` labels that make 2 to 20
+    subgroups, all with different texts.
     """
     # NaN does not equal itself.
     unique_labels = {label for label in labels.tolist() if label == label and label is not None}
@@ -958,7 +977,10 @@ def _training_targets(holdout, training):
 
 
 def _check_training(training):
-    """Raise ValueError unless ``training`` is (X, y) or (X, y, groups) of the same records."""
+    """Raise ValueError unless ``training`` is (X, y) or (X, y, groups) of equal lengths.
+
+    Raise it, too, if groups mix numbers and text.
+    """
     lengths = []
     if isinstance(training, tuple):
         lengths = [num_samples(array) for array in training]
@@ -974,11 +996,10 @@ def _check_training(training):
 def _max_group_records(holdout, training, dependence):
     """Return the largest number of records of one group that count (theory G28).
 
-    ``dependence``: a name that `dependence_of` returns. Those of groups contain "groups".
-
-    It is fixed before the split: the size of the largest group of all records that were split, or
-    of the training records if the holdout was passed separately; 1 for single records.
+    The number is fixed before the split: the size of the largest group of all records that were
+    split, or of the training records if the holdout was passed separately; 1 for single records.
     Raise ValueError if that size is not known, and for dates or blocks of several records.
+    ``dependence``: a name that :func:`dependence_of` returns. Those of groups contain "groups".
     """
     if "groups" not in dependence:
         scheme = holdout.dependence.sampling_scheme(holdout.n)
@@ -1059,9 +1080,9 @@ def _check_training_mean(statement, plan, scheme):
 
 
 def _check_noise(statement, scheme):
-    """Raise UnboundedMetricError unless a row is proven and its score can be read through noise.
+    """Raise UnboundedMetricError unless a row is proven and can be read through noise.
 
-    A level of privacy allows no other rows.
+    A level of privacy allows no other rows, and none about subgroups.
     """
     metric = statement.measure.metric
     can_be_noisy = isinstance(metric, BoundedMetric) and (
@@ -1100,15 +1121,15 @@ class _Placeholders(NamedTuple):
 
     X: Any
     y: Any
-    are_training: bool  # whether they are training records; else all records are equal
+    are_training: bool  # whether they are training records; else all rows of X are equal
 
 
 def _dry_run(measure, model, placeholders, *, has_uneven_weights):
     """Run a model and a metric on placeholder records, and raise ValueError if they fail.
 
     Failures that are due to the placeholders are ignored: a model may be unable to predict records
-    that are not training records. ``has_uneven_weights``: whether holdout records may have
-    different weights.
+    that are not training records. Raise ScoreContractError for a scoring function that breaks its
+    contract. ``has_uneven_weights``: whether holdout records may have different weights.
     """
     X, y, are_training = placeholders
     classes = getattr(model, "classes_", None)
@@ -1149,8 +1170,8 @@ def _dry_run(measure, model, placeholders, *, has_uneven_weights):
 def _is_due_to_placeholders(error, has_predicted):
     """Return whether an error is about placeholder records and not about a model or a metric.
 
-    A model may be unable to predict them (``has_predicted`` is False). They are all equal, and no
-    line fits them.
+    A model may be unable to predict the records (``has_predicted`` is False). Their rows are all
+    equal, so that no line fits them.
     """
     if not has_predicted and isinstance(error, ValueError | KeyError):
         return True
@@ -1158,9 +1179,9 @@ def _is_due_to_placeholders(error, has_predicted):
 
 
 def _placeholder_records(holdout, training):
-    """Return records to try models on: training records, else blank ones.
+    """Return records to try models on: some training records, else eight blank ones.
 
-    None without training records and for X of an unknown type.
+    None if no training records are known and X is of an unknown type.
     """
     training_sample = training or holdout.context.dry_run_sample
     if training_sample is not None:
@@ -1182,10 +1203,12 @@ def _placeholder_records(holdout, training):
 
 
 def with_estimated_moments(plan: Plan, training: Any, variance: float | None, holdout: Any) -> Plan:
-    """Return the plan with the moments that bets use: from training folds, else a default.
+    """Return the plan with the expected moments of its proven rows.
 
-    A search's own records are cross-validated again if ``variance`` is not enough: for differences,
-    several models, and metrics that the search did not rank by.
+    They come from training folds, or from earlier dates for rows in time; defaults replace moments
+    that cannot be computed. Without ``training``, the records of a search are cross-validated again
+    if ``variance`` is not enough: for differences, several models, and metrics that the search did
+    not rank by.
 
     Parameters
     ----------
@@ -1194,7 +1217,8 @@ def with_estimated_moments(plan: Plan, training: Any, variance: float | None, ho
     training : tuple (X, y) or (X, y, groups), or None
         Training records passed by the caller.
     variance : float or None
-        Variance of a record's cross-validated score in the first row, from a search.
+        Variance of a record's cross-validated score in the first row, in squared units of [0, 1],
+        from a search.
     holdout : ReusableHoldout
         The holdout; its records are not read.
     """
@@ -1205,7 +1229,7 @@ def with_estimated_moments(plan: Plan, training: Any, variance: float | None, ho
     ]
     training_data = None if training is None else CVData(*training)
     first_statement = plan.statements[0]
-    # The variance of a score that is not a mean over records is NaN, and no moment of placements.
+    # The variance is NaN unless the score is a mean over records. Placements have other moments.
     is_variance_enough = (
         betting_statements == [first_statement]
         and first_statement.proven in UNIT_INTERVALS
@@ -1227,8 +1251,9 @@ def with_estimated_moments(plan: Plan, training: Any, variance: float | None, ho
 def _with_expected_moments(statement, plan, holdout, out_of_fold, variance):
     """Return a statement with the moments that its proof uses; unchanged if it uses none.
 
-    ``out_of_fold``: training records with models of other folds, or None. ``variance``: of a
-    record's score in the first row, or None.
+    A mean over classes gets the moments of its recalls, or loses its recalls. ``out_of_fold``:
+    training records with models of other folds, or None. ``variance``: of a record's score in the
+    first row, in squared units of [0, 1], or None.
     """
     first = plan.statements[0]
     if statement.proven == PAST:
@@ -1247,8 +1272,8 @@ def _with_expected_moments(statement, plan, holdout, out_of_fold, variance):
 def _with_moments(statement, plan, out_of_fold, variance=None):
     """Return a statement with the moments of training units; unchanged if no bets use them.
 
-    ``out_of_fold``: training records with models of other folds, or None for default moments.
-    ``variance``: of a record's score out of fold, None if it is not known.
+    ``out_of_fold``: training records with models of other folds, or None. ``variance``: of a
+    record's score out of fold, in squared units of [0, 1]; None if it is not known.
     """
     if statement.proven not in UNIT_INTERVALS:
         return statement
@@ -1266,7 +1291,7 @@ def _with_moments(statement, plan, out_of_fold, variance=None):
 def _with_auc_moments(statement, plan, out_of_fold):
     """Return a statement on ROC AUC with the expected moments of placements.
 
-    The placement of a record is the fraction of the other class that it is ranked above, or below.
+    The placement of a record is the fraction of the other class that it is ranked above.
     """
     # 0.5 is the expected value of statements without a cross-validated score.
     moments = AucMoments.default(None if statement.expected == 0.5 else statement.expected)
@@ -1294,11 +1319,11 @@ def _out_of_fold_auc_moments(statement, scored_folds):
 
 
 def _with_recalls(statement, plan, out_of_fold, n_units, alpha):
-    """Return a statement on a mean over classes with the moments of its recalls.
+    """Return a statement on a mean over classes with the moments of its recalls, or without them.
 
-    Without its recalls if the training records expect narrower limits of the mean itself.
-    ``n_units``: number of holdout units. ``alpha``: failure probability of both limits, for this
-    comparison.
+    A statement that the method RECALLS proves keeps its recalls. Another one keeps them only if
+    out-of-fold records expect narrower limits from them than from the mean itself. ``n_units``:
+    number of holdout units. ``alpha``: failure probability of both limits, for this comparison.
     """
     recalls = tuple(_with_moments(recall, plan, out_of_fold) for recall in statement.recalls)
     if statement.proven == RECALLS:
@@ -1326,9 +1351,10 @@ def _with_recalls(statement, plan, out_of_fold, n_units, alpha):
 
 
 def _expected_width(method, moments, n_units, alpha):
-    """Return the width of the limits of a recall if the holdout is like the training records.
+    """Return the distance of both limits of a recall if the holdout is like the training records.
 
-    ``method``: of the proof. ``alpha``: failure probability of both limits.
+    ``method``: of the proof. ``moments``: of the recall, from training units. ``alpha``: failure
+    probability of both limits.
     """
     if method == COUNTS:
         n_positives = max(1, round(n_units * moments.mean_count))
@@ -1342,7 +1368,7 @@ def _expected_width(method, moments, n_units, alpha):
 def _default_moments(statement, plan):
     """Return the moments that are expected of a unit's score without folds.
 
-    They are those of binary scores with the cross-validated value as their mean.
+    They are those of binary scores with the expected value of the statement as their mean.
     """
     center = min(max(statement.expected, 0.01), 0.99)
     mean_count = 1.0
@@ -1368,7 +1394,10 @@ class _CannotRefitError(Exception):
 
 
 def _refit(model, X, y):
-    """Return a clone of a model that is fitted on other records."""
+    """Return a clone of a model that is fitted on other records.
+
+    Raise _CannotRefitError if cloning or fitting fails.
+    """
     try:
         return clone(model).fit(X, y)
     except Exception as error:  # of the user's model
@@ -1393,7 +1422,8 @@ def training_folds(training_data: CVData, models: Mapping[str, Any]) -> list[Tra
     training_data : CVData
         Training records, and their folds if a search drew some.
     models : mapping of str to estimator
-        Models by name. The folds of a classifier are stratified.
+        Models by name. If the first one is a classifier, the five folds of records without groups
+        are stratified.
     """
     rows = training_data.rows
     rows = np.arange(num_samples(training_data.y)) if rows is None else np.asarray(rows)
@@ -1437,7 +1467,7 @@ class _OutOfFold(NamedTuple):
     """Training records with models that were fitted on other folds."""
 
     folds: list[_ScoredFold]
-    groups: Any  # of the rows that the folds divide; None for independent records
+    groups: Any  # group of each of the rows that the folds divide; None without groups
 
 
 def _out_of_fold_records(plan, training_data):

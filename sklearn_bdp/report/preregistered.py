@@ -20,9 +20,9 @@ _LIST_WEIGHT = 0.9
 
 
 def preregister(holdout: Any, key: str) -> None:
-    """Record that statements are fixed now, with the information released so far.
+    """Record that statements are fixed now, with the information released so far, in nats.
 
-    ``key`` is computed from all their content. The same statements are recorded once.
+    ``key`` is computed from the content of all statements. The same statements are recorded once.
     """
     with holdout.account.write_transaction() as ledger_state:
         notes = ledger_state.notes(SystemNote.STATEMENTS)
@@ -57,7 +57,7 @@ def report_preregistered(holdout: Any, key: str, compute: Callable[[float], Any]
     """Report on statements that were fixed, close the holdout, and return the report.
 
     The report is JSON content. A repeated call returns the recorded one. Raise ValueError if a
-    level of privacy is declared.
+    level of privacy is declared, and HoldoutClosedError if another report closed the holdout.
 
     Parameters
     ----------

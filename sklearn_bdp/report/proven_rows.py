@@ -115,7 +115,7 @@ class ProvenRows:
         )
 
     def _limits_by_class(self, statement, log_alpha):
-        """Return limits of ROC AUC or of a mean over classes (theory G12, G19, G36)."""
+        """Return limits of ROC AUC or of a mean over classes in [0, 1] (theory G12, G19, G36)."""
         evaluation = self._evaluation(statement)
         positions = self.units.one_record_of_each
         if statement.subgroups:

@@ -37,8 +37,9 @@ def row_log_alphas(
     """Return the logs of the failure probabilities of the rows of a report.
 
     Each family of intervals has its own failure probability (theory G28). The rows of a family
-    share the part that spending reserves for a report. Approximate rows share all of it if no
-    interim answer had an approximate interval (theory G34).
+    share the part of it that spending reserves for a report, unless each row holds by itself
+    (``joint=False``). Approximate rows share all of it if no interim answer had an approximate
+    interval (theory G34).
 
     Parameters
     ----------
@@ -83,8 +84,7 @@ class RowEstimator:
     def row(self, statement: Statement, log_alphas: LogAlphas) -> dict[str, Any]:
         """Return the row of a statement in JSON.
 
-        Its value is None if it is undefined, and each interval is None without one. Notes state
-        why.
+        Its value is None if it is undefined, and so is an interval that it does not have.
         """
         units = self.units
         row = statement.row(units.n_units)
@@ -126,7 +126,7 @@ class RowEstimator:
         """
         lower, upper = self.proven.limits(statement, log_alphas.proven)
         # An interval contains the value. Limits by class are computed from one record of each unit,
-        # the value from all records. Elsewhere both may be equal up to the last digit.
+        # the value from all records. A limit of another method may be off by its last digit.
         lower = min(lower, value)
         upper = max(upper, value)
         lower_without_history, upper_without_history = self.proven.limits(
@@ -142,7 +142,10 @@ class RowEstimator:
         }
 
     def _approximate_fields(self, statement, log_alpha, proven_ends):
-        """Return the ends of an approximate row, None without them, and its notes."""
+        """Return the ends of the approximate interval, None without one, and its notes.
+
+        ``proven_ends``: those of the proven interval, or None.
+        """
         if self.units.n_autocorrelation_times == 0.0:
             return None, [NEEDS_CHAIN]
         ends, notes = self.approximate.informative_interval(statement, log_alpha, proven_ends)
@@ -170,7 +173,8 @@ class RowEstimator:
                 positions += ", …" * (len(failing_positions) > 5)
                 notes.append(
                     f"{model_name} failed on {len(failing_positions)} of {len(self.records.y)} "
-                    f"holdout records (positions {positions}). They count with the worst score."
+                    f"holdout records (positions {positions})."
+                    + " They count with the worst score." * statement.measure.is_sum
                 )
         return notes
 
@@ -182,7 +186,7 @@ class RowEstimator:
         return "" if statement.proven else self.approximate.public_refusal(statement)
 
     def _n_events(self, in_any_subgroup):
-        """Return the number of units with a positive record; None without a positive class.
+        """Return the number of a row's units with a positive record; None without a positive class.
 
         ``in_any_subgroup``: mask of the records of the row.
         """
@@ -194,7 +198,8 @@ class RowEstimator:
     def over_time(self, holdout: Any) -> tuple[Any, Any]:
         """Return the dates, and the scores by date of each model on the first metric.
 
-        Scores are in score units, by the position of the model's row in the report.
+        Dates are numbers from 0 if they are not known. Scores are a dict of arrays in score units,
+        by the position of the model's row in the report.
         """
         first = self.plan.statements[0]
         scores = {}

@@ -16,8 +16,8 @@ from sklearn_bdp.report.plan import Plan
 class SamplingUnits:
     """Units of the holdout records, and the weight of each record in a score.
 
-    Independent units (records or groups) are in a secret random order that never changes (theory
-    G28). Dates and the blocks of dependent records keep their order.
+    Independent units (records or groups) are in a random order that is fixed, and secret if its
+    seed is (theory G28). Dates and the blocks of dependent records keep their order.
     """
 
     scheme: SamplingScheme
@@ -38,7 +38,7 @@ class SamplingUnits:
     def of_plan(cls, plan: Plan, holdout: Any, seed: int) -> Self:
         """Return the units of the holdout records for the rows of a plan.
 
-        The order of independent units follows from ``seed``, which is secret, too.
+        The order of independent units follows from ``seed``, which is secret if the order must be.
         """
         scheme = holdout.dependence.sampling_scheme(holdout.n)
         if plan.dependence in ("dependent", "past"):
@@ -113,8 +113,9 @@ class SamplingUnits:
     def totals(self, values: Array) -> Array:
         """Return the weighted sum of the records' values in each unit, of shape (n_units,).
 
-        Sums are divided by sizes: nine times one ninth is more than 1 in floating point, and bounds
-        hold for means of at most 1.
+        If the weights are one over the sizes of units, plain sums are divided by these sizes
+        instead: nine times one ninth is more than 1 in floating point, and bounds hold for means of
+        at most 1.
         """
         if self.divisors is not None:
             sums = np.bincount(self.unit_of_record, values, minlength=self.n_units)
@@ -123,5 +124,8 @@ class SamplingUnits:
         return np.bincount(self.unit_of_record, weighted_values, minlength=self.n_units)
 
     def date_means(self, values: Array) -> Array:
-        """Return the mean of the records' values on each date; all dates have equal weights."""
+        """Return the mean of the records' values on each date.
+
+        The units are dates, and all dates have equal weights.
+        """
         return self.totals(values) * (self.n_units / len(self.unit_of_record))

@@ -977,10 +977,16 @@ def test_records_that_a_model_failed_on_are_named_after_the_closing():
     y_held = rng.integers(0, 2, 300)
     X_held[[7, 70]] = 99.0
     model = FailsFarAway().fit(X, y)
-    report = ReusableHoldout(X_held, y_held).final_report(model, scoring="accuracy")
-    (note,) = (note_text for note_text in report.rows[0].notes if "failed on" in note_text)
-    assert "2 of 300" in note
-    assert "7, 70" in note
+    scoring = ["accuracy", "matthews_corrcoef"]
+    report = ReusableHoldout(X_held, y_held).final_report(model, scoring=scoring)
+    notes = [
+        note_text for row in report.rows for note_text in row.notes if "failed on" in note_text
+    ]
+    assert len(notes) == 2
+    assert all("2 of 300" in note and "7, 70" in note for note in notes)
+    # The second score is undefined: no record counts in it.
+    assert np.isnan(report.rows[1].value)
+    assert ["worst score" in note for note in notes] == [True, False]
     report_without_failures = ReusableHoldout(X_held[:7], y_held[:7]).final_report(
         model, scoring="accuracy"
     )
