@@ -61,7 +61,7 @@ _THRESHOLD_METRICS = (
 _NEGATIVE = "neg_"
 #: Start of the note on errors that are clipped in the proven interval only.
 _CLIPPED_NOTE = "The proven interval is about errors clipped"
-#: Start of the note on a level beyond those at which an approximate method was checked.
+#: Start of the note on a failure probability below those at which a method was checked.
 _LEVEL_NOTE = "The failure probability of this row"
 #: Start of the note on an interval that does not come from the jackknife.
 _FEW_ERRORS_NOTE = "Few records are wrong"
@@ -70,7 +70,7 @@ _CLIPPED_ERRORS = re.compile(r"clipped at errors of (.+)\)$")
 _CLIPPED_PROBABILITY = re.compile(r"clipped at a probability of (.+)\)$")
 #: Forecasts that are made several dates before their scores, in the text of a target.
 _HORIZON = re.compile(r"when the forecast was made, (\d+) (\w+) before the outcome")
-#: Targets of the intervals of nodes of a network, and of other dependent records.
+#: Start of the target of nodes of a network, and starts of those of other dependent records.
 _NODES = "these nodes"
 _DEPENDENT_TARGETS = ("later records", "these records", "new records at the places")
 #: Unlimited samples from the population of the holdout, by target.
@@ -82,7 +82,7 @@ _POPULATIONS = {
         "records of an unlimited number of new groups from the population of the holdout groups"
     ),
 }
-_GIVEN = ", each given "  # between dates and the information that is given, in targets
+_GIVEN = ", each given "  # between dates and the information that they are given, in targets
 #: Start of the assumption of nodes of which no two are neighbors.
 _NO_NEIGHBORS = "Every held-out node has all its labeled neighbors in the training set"
 #: Notes on approximate intervals that a few sampling units decide.
@@ -90,6 +90,7 @@ _FEW_UNITS_NOTES = ("A few units dominate", "A few dates dominate")
 _UNDEFINED_NOTE = "The score is undefined for these records."
 #: Metrics whose differences over dates the distance of both forecasts bounds.
 _ABSOLUTE_ERROR = "neg_mean_absolute_error"
+#: Adjectives of units of time.
 _ADJECTIVES = {
     "hours": "hourly",
     "days": "daily",
@@ -286,14 +287,15 @@ def _difference_sentences(report, letter_of_model):
         yield "In the table, losses have a negative sign, so that larger values are better."
 
 
-def _pairs(report, word, letter_of_model):
+def _pairs(report, separator, letter_of_model):
     """Return the names or letters of both models of each comparison, without repetition.
 
-    ``word``: between the names in a row. ``letter_of_model``: see :func:`_short_name`.
+    ``separator``: text between the names in a row. ``letter_of_model``: letters that replace names
+    of models in the table.
     """
-    pairs = dict.fromkeys(row.model for row in report.rows if word in row.model)
+    pairs = dict.fromkeys(row.model for row in report.rows if separator in row.model)
     return [
-        tuple(_short_model(report, model, letter_of_model) for model in pair.split(word, 1))
+        tuple(_short_model(report, model, letter_of_model) for model in pair.split(separator, 1))
         for pair in pairs
     ]
 
@@ -359,7 +361,7 @@ def _model_name(report, model, letter_of_model):
 
 
 def _described_model(report, model):
-    """Return the name of a model without parameters that do not describe it."""
+    """Return the name of a model without refits and without parameters that do not describe it."""
     return _UNNAMED_PARAMETERS.sub("", model.removesuffix(f", refitted {report.refit}"))
 
 
@@ -388,7 +390,7 @@ def _target_sentences(report):
 
 
 def _sentences_on_several_targets(report, targets, model):
-    """Yield sentences on targets that differ in the information that is given.
+    """Yield sentences on targets that differ in the information that dates are given.
 
     ``targets``: without repetition. ``model``: the models in words.
     """
@@ -500,7 +502,10 @@ def _proven_sentences(report, rows, *, has_approximate):
 
 
 def _past_sentences(report, rows):
-    """Yield sentences on martingale bounds; ``rows``: those with a proven interval."""
+    """Yield sentences on martingale bounds, if they need any.
+
+    ``rows``: those with a proven interval.
+    """
     if any(
         row.metric == _ABSOLUTE_ERROR and " minus " in row.model and row.method.startswith(PAST)
         for row in rows
@@ -515,9 +520,9 @@ def _past_sentences(report, rows):
 
 
 def _truncation_sentences(rows):
-    """Yield a sentence on the limits of the differences that count in proven intervals.
+    """Yield a sentence on the limits at which proven intervals clip differences, if they do.
 
-    ``rows``: those with a proven interval, whose notes state the limit.
+    ``rows``: those with a proven interval. Their notes state the limits.
     """
     rows_by_limit = {}
     for row in rows:
@@ -625,9 +630,11 @@ def _metrics_of(rows, methods):
 
 
 def _named_estimates(report, rows, letter_of_model):
-    """Return the estimates of rows in prose, with the names of models that not all have one.
+    """Return the estimates of rows in prose.
 
-    ``letter_of_model``: see :func:`_short_name`.
+    An estimate has the name of its model if other rows of the report, beside ``rows``, have the
+    same estimate of another model. ``letter_of_model``: letters that replace names of models in the
+    table.
     """
     rows_of_all_models = []
     names = []
@@ -658,7 +665,7 @@ def _kind(row):
 
 
 def _estimates(rows):
-    """Return the metrics of rows in prose, followed by those of differences."""
+    """Return the metrics of rows in prose, followed by phrases on the metrics of differences."""
     names_by_difference = {"": [], "between models": [], "between subgroups": []}
     for row in rows:
         difference = "between models" if " minus " in row.model else ""
@@ -738,7 +745,8 @@ def _unclipped_comparisons(report, name):
 def _approximate_sentences(report, rows, letter_of_model):
     """Yield sentences on the coverage and the methods of approximate intervals.
 
-    ``rows``: those with an approximate interval. ``letter_of_model``: see :func:`_short_name`.
+    ``rows``: those with an approximate interval. ``letter_of_model``: letters that replace names of
+    models in the table.
     """
     yield from _level_sentences(report, rows)
     yield from _jackknife_sentences(report, rows)
@@ -765,10 +773,10 @@ def _approximate_sentences(report, rows, letter_of_model):
 
 
 def _intervals_text(report, some_rows, rows, letter_of_model):
-    """Return approximate intervals in words, and whether it is one.
+    """Return the intervals of some rows in words, and whether the words are in the singular.
 
-    ``some_rows``: those of the intervals, among ``rows``, which have an approximate interval.
-    ``letter_of_model``: see :func:`_short_name`.
+    ``rows``: all rows with an approximate interval, among them ``some_rows``. ``letter_of_model``:
+    letters that replace names of models in the table.
     """
     count = len(some_rows)
     if count == len(rows) > 1:
@@ -862,9 +870,9 @@ def _jackknife_sentences(report, rows):
 
 
 def _family_sentences(report):
-    """Yield sentences on the simultaneous coverage of both kinds of intervals.
+    """Yield a sentence on the simultaneous coverage of both kinds of intervals.
 
-    None if each interval holds by itself.
+    No sentence if each interval holds by itself.
     """
     if report.joint:
         confidence_of_both = _percent(2.0 * report.confidence_level - 1.0)
@@ -875,7 +883,7 @@ def _family_sentences(report):
 
 
 def _sentences_on_missing_intervals(report, letter_of_model):
-    """Yield sentences on the estimates without an interval, with the reason in their notes."""
+    """Yield sentences on the estimates without an interval, with the first note on each."""
     rows_by_reason = {}
     for row in report.rows:
         if not math.isfinite(row.lower):
@@ -905,17 +913,20 @@ def _sentences_on_missing_intervals(report, letter_of_model):
 
 
 def _short_name(report, row, letter_of_model):
-    """Return the letter of a row's model, or its name, with its subgroup."""
+    """Return the letter or the name of a row's model, with the subgroup of the row.
+
+    ``letter_of_model``: letters that replace names of models in the table.
+    """
     name = _short_model(report, row.model, letter_of_model)
     return f"{name} for {row.subgroup}" if row.subgroup else name
 
 
 def _short_model(report, model, letter_of_model):
-    """Return the letter of a model in the table, or its name."""
+    """Return the letter of a model in the table, or its name if it has none."""
     letter = letter_of_model.get(model)
     return _described_model(report, model) if letter is None else f"model {letter}"
 
 
 def _percent(fraction):
-    """Return a fraction as the text of a percentage of at most four digits."""
+    """Return a fraction as the text of a percentage of at most four significant digits."""
     return f"{100.0 * fraction:.4g}%"

@@ -174,7 +174,8 @@ class RowEstimator:
                 notes.append(
                     f"{model_name} failed on {len(failing_positions)} of {len(self.records.y)} "
                     f"holdout records (positions {positions})."
-                    + " They count with the worst score." * statement.measure.is_sum
+                    + " They count with the worst score."
+                    * statement.measure.is_sum
                 )
         return notes
 
