@@ -42,7 +42,7 @@ class HoldoutAccountant:
     target_digests : set
         Digests of the targets.
     row_digests : callable
-        Returns the digests of the rows.
+        Returns the digests of the rows with and without targets, a pair of arrays.
     both_parts_given : bool
         Whether one fit was given both the training records and the holdout records.
     older_data : callable or None, default=None
@@ -108,7 +108,7 @@ class HoldoutAccountant:
         return self._connection.identity
 
     def check_process(self):
-        """Raise ProcessBoundaryError before anything is computed for a query."""
+        """Raise ProcessBoundaryError if this process cannot add to the ledger."""
         self._connection.check_process()
 
     def read_transaction(self, *, latest=True):
@@ -174,7 +174,8 @@ class HoldoutAccountant:
     def _answer_new(self, ledger_state, batch):
         """Answer new queries and record them; return the recorded answers.
 
-        They belong to the first queries. The list is empty if the budget was used up before.
+        They are those of the first queries, of none if the budget does not suffice. Raise
+        HoldoutClosedError after a final report.
         """
         check_open(ledger_state)
         context = self.batch_context(ledger_state)
@@ -186,8 +187,8 @@ class HoldoutAccountant:
     def batch_context(self, ledger_state, *, is_report=False):
         """Return the context of a batch: spending, predictive code, settings and time.
 
-        Thresholdout has its state after the last batch, with new noise for this one; with less
-        noise for the final report.
+        Thresholdout has its state after the last batch, with new noise for this one. A final report
+        multiplies the noise of answers by the calibration's ``final_noise_ratio``.
         """
         secret_state = _parse_secret_state(self._connection.secret_text)
         return BatchContext(
@@ -204,8 +205,10 @@ class HoldoutAccountant:
     def _mechanism(self, secret_state, batch_number, is_report):
         """Return Thresholdout after the last batch, with the noise of the next one.
 
-        ``secret_state``: after the last batch, None before the first one. ``batch_number``: of the
-        next batch, from 1. ``is_report``: whether it is a final report, which has less noise.
+        ``secret_state``: the last one that was recorded, None before the first one.
+        ``batch_number``: of the next batch, from 1. ``is_report``: whether the next batch is a
+        final report, whose noise was recorded by :meth:`note_closing`. Raise LedgerVersionError if
+        another version wrote the secret state.
         """
         # The noise that was recorded for a report, a seeded generator, or None: new noise.
         random_state = bytes.fromhex(secret_state["noise"]) if is_report else None
@@ -229,8 +232,9 @@ class HoldoutAccountant:
     def _slice_seed(self, secret_state):
         """Return the seed that draws one record of each group (theory G19).
 
-        It is recorded with the first batch and then never changes. It is secret: an analyst who
-        knew it could choose models that fit these records.
+        The seed is a part of the first secret state and then never changes. It is secret: an
+        analyst who knew it could choose models that fit these records. ``secret_state``: the last
+        one that was recorded, None before the first one.
         """
         if secret_state is not None:
             return int(secret_state["slices"])
@@ -241,7 +245,7 @@ class HoldoutAccountant:
     def record(self, ledger_state, record, context, answers):
         """Write the :class:`BatchRecord` of a batch and its answers; return the recorded answers.
 
-        ``context``: of the batch, after it was answered.
+        ``context``: of the batch, after it was answered. ``answers`` may be empty.
         """
         ANSWERED_TARGETS.update(
             dict.fromkeys(self._target_digests - ANSWERED_TARGETS.keys(), self._row_digests)
@@ -257,14 +261,14 @@ class HoldoutAccountant:
     def note_closing(self, ledger_state, plan):
         """Note the plan of a report, with its charge, and record the noise of that report.
 
-        ``plan``: content of the note, in JSON.
+        ``plan``: content of the note, which can be written as JSON.
         """
         context = self.batch_context(ledger_state)
         secret_text = _secret_state(context, noise=secrets.token_hex(32))
         ledger_state.note(SystemNote.CLOSING, plan, secret_text=secret_text)
 
     def code(self, ledger_state):
-        """Return the predictive code after every recorded batch."""
+        """Return a copy of the predictive code after every recorded batch."""
         number, predictive_code = self._learned or (0, PredictiveCode())
         if number:
             later_records = list(ledger_state.records(after_number=number))
@@ -281,8 +285,9 @@ class HoldoutAccountant:
 def _query_identifiers(batch):
     """Return the identity of each query of a batch in the ledger; None without a key.
 
-    A caller's key identifies a query only with its cross-validated score and metric: under others
-    it is another query, and must not get the recorded number.
+    An identity is ``(key, cv_score, metric)``. A caller's key identifies a query only with its
+    cross-validated score and metric: under others it is another query, and must not get the
+    recorded number. A key that was computed from the contents of a query needs no score: None.
     """
     identifiers = []
     for position, key in enumerate(batch.keys):
@@ -316,9 +321,9 @@ def _records_to_learn(ledger_state):
 
 
 def _parse_secret_state(secret_text):
-    """Return the secret state after the last batch; None before the first one.
+    """Return the last recorded secret state as a dict; None before the first one.
 
-    It is empty if another version wrote it in a form that cannot be read.
+    The dict is empty if another version wrote the state in a form that cannot be read.
     """
     if secret_text is None:
         return None
@@ -328,9 +333,10 @@ def _parse_secret_state(secret_text):
 
 
 def _secret_state(context, **fields):
-    """Return the secret state after a batch or before a closing.
+    """Return the text of the secret state after a batch or before a closing.
 
-    The salt prevents guessing it from its commitment.
+    ``context``: of the batch. ``fields``: further entries by name, texts. The salt prevents
+    guessing the state from its commitment.
     """
     salt = secrets.token_hex(16)
     state = context.mechanism.state()

@@ -35,10 +35,11 @@ def answer_batch(batch, context, *, n_statements=None):
     ``n_statements``: number of statements in a final report, which this batch contains; None for
     any other batch. Queries of a report are answered at threshold 0, and their values need no code:
     no later query depends on them. Therefore the report takes the entire remaining weight, in equal
-    parts for its statements, and pre-sampling half-widths are the noise margins alone (theory G16).
+    parts for its statements, and half-widths without sampling error are the noise margins alone
+    (theory G16).
 
-    Returns the record of the batch and the :class:`Answers` to its first queries; ``None`` and an
-    empty list if the budget was used up before.
+    Returns the :class:`BatchRecord` of the batch and the :class:`Answers` to its first queries;
+    ``None`` and an empty list if the budget suffices for no query, or not for all of a report.
     """
     settings = context.settings
     n_earlier_pairs = len(context.code.pairs)
@@ -126,7 +127,7 @@ def _interval_limits(batch, release, variance_plan, moments, log_failures):
 
     ``log_failures``: log of the failure probability of both ends together, for each query. With
     variance queries, each end is the better of the limit without variances and of the limit by
-    mean squares, which share the failure probability.
+    variances, which share the failure probability.
     """
     cell_lower = np.fmax(release.lower, 0.0)  # NaN: not answered
     cell_upper = np.fmin(release.upper, 1.0)
@@ -135,10 +136,10 @@ def _interval_limits(batch, release, variance_plan, moments, log_failures):
     lower, upper = batch.limits(
         cell_lower, cell_upper, log_failures + variance_plan.log_alpha_fractions[0]
     )
-    lower_by_squares, upper_by_squares = variance_plan.limits(
+    lower_by_variance, upper_by_variance = variance_plan.limits(
         cell_lower, cell_upper, log_failures - math.log(2.0), moments.limits
     )
-    return np.maximum(lower, lower_by_squares), np.minimum(upper, upper_by_squares)
+    return np.maximum(lower, lower_by_variance), np.minimum(upper, upper_by_variance)
 
 
 def _batch_record(batch, context, release, moments, limits, charge):
@@ -204,7 +205,7 @@ def _totals_after(batch, context, release, moments, limits, charge):
 
 
 def _privacy_level(batch, context, noise_ratio):
-    """Return the DP level that is spent with a batch; None if no finite level holds.
+    """Return the DP level that is spent after a batch; None if no finite level holds.
 
     One record may change a metric without a proven bound by any amount: no level of privacy holds
     from its first query on.
@@ -222,7 +223,8 @@ def scale_noise(batch, context):
     Without a guaranteed level for the life of the holdout, noise is a fraction of the sampling
     error. One record of a rare class can change a score by much more: the reported level is
     multiplied by the largest ratio of sensitivity and noise unit so far. That of earlier batches
-    follows from the level in the last record.
+    follows from the level in the last record. The batch stays the same if there is a budget, or if
+    all sensitivities are ``1/n``.
     """
     last = context.last
     settings = context.settings
@@ -252,7 +254,7 @@ def _read_all(batch, context, rank_length):
     m = len(batch)
     release = BatchRelease(m)
     noise_margins = np.empty(m)
-    # Any public prediction is valid (theory G4): the far end makes every answer a correction.
+    # Any public prediction is valid (theory G4): the far end corrects nearly every answer.
     far_ends = np.where(batch.cv_scores < 0.5, 1.0, 0.0)
     for position, sensitivity in enumerate(batch.sensitivities):
         selection = slice(position, position + 1)
@@ -304,8 +306,8 @@ def _compare_queries(batch, context, policy):
 
     An adaptive calibration compares the leader finely and the others coarsely, by the widths of
     ``policy``, and refines new leaders. If the batch fixes half-widths, it compares every query
-    once at its own half-width and learns nothing from the answers. Any other calibration compares
-    every query once, at its threshold.
+    once at its own half-width, and the code learns no released value. Any other calibration
+    compares every query once, at its threshold.
     """
     settings = context.settings
     graded_release = GradedRelease(
@@ -342,8 +344,8 @@ def _compare_queries(batch, context, policy):
 def _compare(batch, mechanism, comparison):
     """Compare queries up to the first corrected one.
 
-    Return the number of compared queries, and the number of the last one's cell if it was
-    corrected, else None. The noisy value itself is not returned.
+    Return the number of compared queries, 0 if the budget is spent, and the number of the last
+    one's cell if it was corrected, else None. The noisy value itself is not returned.
     """
     # Divided by them, every query has the sensitivity 1/n that the noise is calibrated for.
     sensitivities = batch.sensitivities[comparison.positions]
@@ -382,7 +384,7 @@ def _relative_deviations(batch):
     """Return ratios of the expected deviations of scores to those of the worst case, shape (m,)."""
     has_variance = np.isfinite(batch.unit_variances)
     ratios = np.ones(len(batch))
-    if has_variance.any():  # records are independent then, or groups of them
+    if has_variance.any():
         positions = np.flatnonzero(has_variance)
         worst_deviations = batch.deviations(positions, batch.cv_scores[positions])
         ratios[positions] = relative_deviation(
@@ -396,8 +398,10 @@ def _relative_deviations(batch):
 def _cells(batch, release, variance_cells, *, theorem):
     """Return the released cells and the public inputs, from which all answers can be recomputed.
 
-    Names are those of the ledger, in a dict. ``variance_cells``: position and step of the confirmed
-    limit of each variance query, or None without such queries. ``theorem``: "code" or "leakage".
+    They are a dict by their names in the ledger. An input that is the same for all queries is one
+    value instead of a list. ``variance_cells``: position and step of the confirmed limit (None:
+    none was) of each variance query, or None without such queries. ``theorem``: "code" or
+    "leakage".
     """
     public_inputs = {
         "training_sizes": batch.training_sizes,
@@ -431,7 +435,7 @@ def _cells(batch, release, variance_cells, *, theorem):
 def exhausted_error(settings, last, *, answered=0, unanswered):
     """Return the error that reports the spending and the remaining options.
 
-    ``answered``, ``unanswered``: numbers of queries of the batch.
+    ``answered``, ``unanswered``: numbers of new queries of the batch.
     """
     return BudgetExhaustedError(
         f"budget={settings.budget} is used up. Answered in all: {last.n_answered}, corrected by "

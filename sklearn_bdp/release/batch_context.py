@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class BatchContext:
-    """Context in which a batch is answered, which changes ``code`` and ``mechanism`` in place."""
+    """Context of a batch. Answering the batch changes ``code`` and ``mechanism`` in place."""
 
-    last: LedgerTotals  # spending before the batch
+    last: LedgerTotals  # before the queries of the batch
     code: PredictiveCode
     mechanism: Thresholdout = dataclasses.field(repr=False)
     settings: Calibration
     model: CorrelationModel
     time: str  # now, ISO 8601, UTC
-    seeded: bool
+    seeded: bool  # whether the noise comes from a fixed ``random_state``
     seed: int = dataclasses.field(repr=False)  # of slices, secret
-    n_attempts: int = 0  # at a final report, none of which finished
+    n_attempts: int = 0  # number of earlier final reports, none of which finished
 
 
 def information_spent(last: LedgerTotals, settings: Calibration) -> tuple[float, str]:
     """Return what the answers have revealed, in nats, and the name of the theorem that bounds it.
 
     Theory G9: with a bound on leakage for the life of the holdout, leakage (G1) and code (G7) are
-    both valid, and the shorter length may be used. The failure of an unfinished report has no level
-    of privacy: after it, only the code is valid.
+    both valid, and the shorter length may be used. Only the code is valid once no finite level of
+    privacy is, for instance after a report that did not finish.
     """
     lengths = {"code": last.released}
     if settings.information is not None and last.dp_epsilon is not None:
@@ -59,12 +59,13 @@ def next_code_length(
 ) -> tuple[float, str]:
     """Return the code length of the next batch in nats, without ranks, and its theorem's name.
 
-    ``report``: whether to return that of a final report instead, shared by its rows, after
-    ``n_attempts`` that did not finish (theory G35).
+    ``report``: whether the next batch is a final report, whose rows share the length, after
+    ``n_attempts`` reports that did not finish (theory G35).
 
-    It is the information spent and the weight of the batch in the failure probability. If leakage
-    is bounded for the life of the holdout, both theorems hold at half the failure probability each
-    (``ln 2`` nats, theory G9).
+    The length is the information spent, minus the log of the batch's weight in the failure
+    probability. A report also pays for its outcome, that it finishes. If leakage is bounded for the
+    life of the holdout, both theorems hold at half the failure probability each (``ln 2`` nats,
+    theory G9).
     """
     spent_nats, theorem = information_spent(last, settings)
     spending = settings.spending
@@ -77,9 +78,10 @@ def next_code_length(
 
 
 def cell_width_policy(last, settings, model, length):
-    """Return the rule for the cell widths of the batch after ``last``.
+    """Return the rule for the cell widths of the batch after the totals ``last``.
 
-    ``length``: code length of that batch without ranks, in nats.
+    ``model``: dependence of the records. ``length``: code length of that batch without ranks, in
+    nats.
     """
     log_failure = math.log(settings.sampling_failure / 2.0) - length
     given_rest = model.sampling_scheme(settings.n).is_conditional

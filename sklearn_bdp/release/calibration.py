@@ -59,9 +59,9 @@ class Calibration:
     resolution: float  # grid step of released answers
     threshold: float | None  # of every query, or None: chosen for each from public quantities
     learns_offset: bool  # whether predictions learn from released answers
-    tau: float | None  # accuracy that Theorem 2 of Zhao 2017 is run at
+    tau: float | None  # accuracy that Theorem 2 of Zhao 2017 is run at; None: another calibration
     is_adaptive: bool  # whether a batch compares its leader finely and the others coarsely
-    information: float | None  # leakage in nats that is bounded for life (theory G1), or None
+    information: float | None  # bound of the leakage for life, in nats (theory G1), or None
 
     @classmethod
     def from_config(cls, config: Any, gap: Any = None, *, model: CorrelationModel, n: int) -> Self:
@@ -72,11 +72,17 @@ class Calibration:
         config : HoldoutConfig
             Parameters of the holdout.
         gap : int, pair of int or None, default=None
-            Records dropped between the training data and the holdout, on either side.
+            Number of records dropped between the training data and the holdout, or numbers dropped
+            before and after the holdout (None: no training data on that side).
         model : CorrelationModel
             Dependence of the holdout records.
         n : int
             Number of holdout records.
+
+        Returns
+        -------
+        Calibration
+            Checked parameters and the numbers derived from them.
 
         Raises
         ------
@@ -170,7 +176,8 @@ class Calibration:
         """Return the calibration in the header of a ledger, which must follow from its parameters.
 
         ``derived``: the header that this version derives from the same parameters. ``path``: of the
-        ledger, for the error. Raise LedgerCorruptedError if the numbers of both differ.
+        ledger, for the error. Raise LedgerCorruptedError if the numbers of both differ, and
+        LedgerVersionError as :meth:`from_header` does.
         """
         numbers = header.get("settings")
         expected = derived["settings"]
@@ -198,7 +205,7 @@ class Calibration:
 
     @property
     def beta(self) -> float:
-        """Probability that any of the intervals is wrong."""
+        """Largest probability that any of the proven intervals is wrong."""
         return self.parameters["beta"]
 
     @property
@@ -215,7 +222,7 @@ class Calibration:
     def final_noise_ratio(self) -> float:
         """Ratio of the scale of answer noise in a final report to that in other answers.
 
-        It is 1 if a level of privacy was asked for.
+        The ratio is 1 if a level of privacy was asked for.
         """
         if self.parameters["epsilon"] == "auto" and self.tau is None:
             return FINAL_NOISE_FRACTION
@@ -235,7 +242,12 @@ class Calibration:
         Parameters
         ----------
         n_rounds : int
-            Number of answers read from the holdout before.
+            Number of earlier comparisons that the holdout corrected.
+
+        Returns
+        -------
+        confirmed, corrected : float
+            Margins at sensitivity ``1/n``, in units of [0, 1].
         """
         if n_rounds not in self._margins_by_round:
             failure = round_noise_failure(self.noise_failure, n_rounds) / 2.0
@@ -287,7 +299,8 @@ def _gap_sizes(gap):
     """Return the list of numbers of dropped records, one for each side of the holdout with a gap.
 
     ``gap``: a number, a pair for both sides with None for a side without one, or None. The list is
-    empty without gaps. Raise ValueError for more than two numbers.
+    empty without gaps. Raise TypeError or ValueError for more than two numbers, and for others than
+    integers of at least 0.
     """
     gap_of_side = gap if isinstance(gap, tuple | list) else (gap,)
     if len(gap_of_side) > 2:
@@ -314,7 +327,8 @@ def _check_no_privacy_level(parameters):
 def _cut_failure(model, gap_sizes, beta):
     """Return the failure probability of a holdout cut out of one sequence with training data.
 
-    It is 0 without gaps. Raise ValueError if it takes nearly all of ``beta``, the failure
+    ``gap_sizes``: number of dropped records on each side with training data; the result is 0
+    without any. Raise ValueError if this probability is nearly all of ``beta``, the failure
     probability of all intervals.
     """
     # Theory H6: a cut out of one chain costs the Dobrushin coefficient, on each side.
@@ -379,9 +393,10 @@ def _calibrate_noise(parameters, *, model, n, n_effective, noise_failure):
 
 
 def _resolution(resolution, *, is_adaptive, follows_zhao, n_effective, beta):
-    """Return the grid step of released answers, 0 if each query has cells of its own.
+    """Return the grid step of released answers in [0, 1], 0 if each query has cells of its own.
 
-    ``resolution``: the parameter, a number or "auto".
+    ``resolution``: the parameter, a number or "auto". ``beta``: failure probability of all
+    intervals.
     """
     if is_adaptive:
         return 0.0

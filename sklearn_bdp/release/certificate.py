@@ -43,7 +43,7 @@ class AnswerCounts:
     Parameters
     ----------
     n_answers : int
-        Number of answers.
+        Number of all answers, those without an interval included.
     n_relaxed : int, default=0
         Answers to which ``half_width`` does not apply, because their intervals are relaxed
         (candidates far behind the best). These intervals are valid with the others.
@@ -52,7 +52,8 @@ class AnswerCounts:
     information_spent : float, default=0.0
         Nats that the answers have revealed.
     next_code_length : float, default=0.0
-        Code length of the next query in nats: the information spent and the weight of its batch.
+        Code length of the next query in nats, without its rank: the information spent and the
+        weight of its batch.
     """
 
     n_answers: int
@@ -77,11 +78,13 @@ class MechanismSettings:
     arguments : dict
         Arguments of :class:`~sklearn_bdp.mechanisms.Thresholdout`.
     threshold : float
-        Deviation from which a query near 1/2 is corrected.
+        Distance from its prediction at which a query near 1/2 is corrected, in units of [0, 1].
     resolution : float
-        Grid step of released answers.
-    n_queries, budget : int or None
-        Numbers of queries and of corrected answers that the noise is calibrated to; None: no cap.
+        Grid step of released answers, in units of [0, 1]; 0 if each query has cells of its own.
+    n_queries : int or None
+        Number of queries that the noise is calibrated to; None: any number.
+    budget : int or None
+        Largest number of corrected answers; None: no cap.
     spending : str
         Description of the spending of failure probability over the life of the holdout.
     states_privacy : bool, default=False
@@ -109,9 +112,11 @@ class WidthForecast:
     final_report : float or None
         Interval of a final report now. None: the holdout is closed.
     sampling, noise : float
-        Parts of ``next_query``: the holdout is a sample, and noise is added.
+        Two parts of the half-width of a single query near 1/2: the holdout is a sample, and noise
+        is added.
     advice : str, default=""
-        Number of further records that would reduce ``next_query``.
+        Text on the number of further units that would reduce ``next_query``, or on the closing of
+        the holdout; empty without advice.
     """
 
     next_query: float | None
@@ -130,20 +135,20 @@ class SelectedScore:
     description : str
         Metric and candidate.
     score, lower, upper : float
-        Score and the ends of its interval, in score units.
+        Score and the ends of its interval, in score units. A score that is NaN was not verified.
     interval : {"proven", "approximate", "none"}
         Kind of the interval.
     verdict : str, default=""
-        Effect of verification on the cross-validated score.
+        Text on the effect of verification on the cross-validated score; empty without one.
     baseline : float, optional
         Score of a constant prediction, in score units: a mark in the picture.
     half_width_components : tuple of float, optional
-        Components of the half-width, as fractions of the range: sampling, all other queries,
-        resolution and noise.
+        Three components of the half-width, as fractions of the range: for sampling, for all other
+        queries, and for resolution with noise.
     next_query : float, optional
         Half-width of another query with a similar score, as a fraction of the range.
     advice : str, default=""
-        Number of further records that would reduce ``next_query``.
+        Text on the number of further units that would reduce ``next_query``; empty without advice.
     """
 
     description: str
@@ -162,16 +167,17 @@ class SelectedScore:
 class HoldoutCertificate(RenderedResult):
     """Guarantee about all answers of a holdout so far.
 
-    With probability at least ``confidence_level`` all intervals are correct together, and the
-    widest of them, relaxed ones apart, has the half-width ``half_width``.
+    With probability at least ``confidence_level`` all proven intervals are correct together. The
+    ends of all intervals, relaxed ones apart, are at most ``half_width`` from their answers.
 
     Parameters
     ----------
     confidence_level : float
-        Minimum probability that all intervals are correct together.
+        Minimum probability that all proven intervals are correct together.
     half_width : float
-        Largest half-width so far, that of a next single query near 1/2 included, as a fraction of
-        the range of scores; at most 1.
+        Largest distance from an answer to an end of its interval so far, relaxed intervals apart
+        and that of a next single query near 1/2 included, as a fraction of the range of scores; at
+        most 1.
     dp_epsilon, bdp_epsilon : float
         Level of ordinary and of Bayesian differential privacy of all answers; ``inf`` if no finite
         level is claimed.
@@ -190,7 +196,7 @@ class HoldoutCertificate(RenderedResult):
     selected : SelectedScore, optional
         Score of the candidate that a search selected.
     units : tuple of (str, float, float), optional
-        Name and range of scores outside [0, 1]; see :meth:`in_units`.
+        Name and range of scores whose range is not [0, 1]; see :meth:`in_units`.
 
     See Also
     --------
@@ -253,7 +259,7 @@ class HoldoutCertificate(RenderedResult):
         return replace(self, units=(str(name), float(lower), float(upper)))
 
     def _content_for_keys(self):
-        """Return the content that query keys read: the type only.
+        """Return the content that query keys read: the name of the type only.
 
         A certificate inside a model changes no prediction.
         """

@@ -15,7 +15,8 @@ from sklearn_bdp.utils.html import (
     summary_sentence,
 )
 
-_WHOLE_RANGE = 0.45  # a half-width of nine tenths of the range or more
+# Fraction of the range: an interval with at least this half-width is reported as the whole range.
+_WHOLE_RANGE = 0.45
 
 
 def certificate_card(certificate: Any) -> Card:
@@ -102,7 +103,7 @@ def _selected_title(certificate, report_width):
 
 
 def _title(certificate):
-    """Return the first line without a selected candidate: the half-width, in score units."""
+    """Return the first line of a certificate without a selected candidate, with its half-width."""
     half_width = format_half_width(certificate.half_width)
     error = f"±{half_width}"
     if certificate.units is not None:
@@ -134,7 +135,7 @@ def _confidence_line(certificate):
 
 
 def _approximate_coverage(certificate):
-    """Return sentences on the coverage of approximate intervals, and of proven ones beside them."""
+    """Return sentences on the coverage of approximate intervals, and of proven ones if any."""
     answers = certificate.answers
     confidence = f"{100 * certificate.confidence_level:.6g}%"
     approximate = (
@@ -150,16 +151,16 @@ def _approximate_coverage(certificate):
 
 def _proven_coverage(certificate):
     """Return the sentence on the coverage of intervals that are all proven."""
-    n_answers = certificate.answers.n_answers
+    n_proven = certificate.answers.n_proven
     n_queries = certificate.mechanism.n_queries
     has_selection = certificate.selected is not None
     selection = ""
-    if n_queries == 1 or (has_selection and n_answers <= 1):
+    if n_queries == 1 or (has_selection and n_proven <= 1):
         coverage = "Coverage of this interval"
     elif has_selection:
-        coverage = f"Simultaneous coverage of all {n_answers:,} intervals so far"
+        coverage = f"Simultaneous coverage of all {n_proven:,} intervals so far"
         selection = ", whichever candidate you select"
-    elif n_answers == 0:
+    elif n_proven == 0:
         coverage = "Simultaneous coverage of this interval and all later ones"
     elif n_queries is None:
         coverage = "Simultaneous coverage of all intervals"
@@ -244,7 +245,7 @@ def _details(certificate):
 
 
 def _components_text(certificate):
-    """Return the components of the half-width of a query near 1/2 as text."""
+    """Return the components of the half-width of a query near 1/2 as text, in units of [0, 1]."""
     forecast = certificate.forecast
     components = (
         f"sampling {forecast.sampling:.3g}, noise {forecast.noise:.3g}, threshold "

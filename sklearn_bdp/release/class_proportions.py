@@ -74,7 +74,11 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
 
 
 def _needed_classes(shape, slices):
-    """Return the classes whose proportions a score by class needs."""
+    """Return the positions of the classes whose proportions a score by class needs.
+
+    ``shape``: of the score. ``slices``: positions of one record of each group; None for independent
+    records.
+    """
     return needed_classes(
         len(shape["classes"]), shape["counted_classes"], has_slices=slices is not None
     )
@@ -150,7 +154,7 @@ def _class_floors(shape, slices, n, last):
 
 
 def _proportion_name(shape: dict[str, Any], class_index: int) -> str:
-    """Return the recorded name of a class proportion: the class and the set of all classes."""
+    """Return the recorded name of a class proportion: position of the class, and all classes."""
     return json.dumps([class_index, *shape["classes"]])
 
 
@@ -165,8 +169,9 @@ def _release_proportion(
 ) -> LedgerTotals:
     """Compare one class proportion with its prediction; return the totals with the release.
 
-    ``name``: recorded name of the proportion. ``grid``: its cells; the central one, None, is its
-    prediction. ``record_influence``: the change of a proportion by one record, in units of 1/n.
+    ``name``: recorded name of the proportion. ``grid``: its cells; the cell None stands for a
+    confirmed prediction, the central cell. ``record_influence``: largest change of a proportion by
+    one record, in units of 1/n.
     """
     low, high = grid.ends(None)
     run = context.mechanism.answer_run(
@@ -203,10 +208,12 @@ def subsample_one_per_group(model, n, seed):
 
 
 def with_prevalence(metric, prevalence, shares, n):
-    """Return a metric of two classes with a proportion of positive records, and a note on it.
+    """Return a metric of two classes with counts of n records, and a note on their proportion.
 
-    ``shares``: released class proportions by recorded name. The proportion is ``prevalence``, else
-    a released one, else 1/2. Metrics without class counts, or with known ones, stay the same.
+    The proportion of positive records is ``prevalence``. If that is None, metrics with class counts
+    stay the same, and others get a released proportion, or 1/2 without one, and a note. In all
+    other cases the note is empty. Metrics that have no such counts stay the same. ``shares``:
+    released class proportions by recorded name.
     """
     if not hasattr(metric, "class_counts"):  # a metric without a proven bound knows its spread
         return metric, ""
@@ -221,15 +228,17 @@ def with_prevalence(metric, prevalence, shares, n):
 
 
 def _recorded_prevalence(shares):
-    """Return the last released proportion of the second of two classes, and its source in words.
+    """Return the last recorded proportion of the second of two classes, and its source in words.
 
-    It is 1/2 without one. ``shares``: released class proportions by recorded name.
+    A proportion of the first class implies that of the second. Without any the result is 1/2.
+    ``shares``: released class proportions by recorded name.
     """
     prevalence = 0.5
     source = "assumed"
     for name, (_, lower, upper) in shares.items():
-        _, *classes = json.loads(name)
+        class_index, *classes = json.loads(name)
         if len(classes) == 2:
-            prevalence = 0.5 * (lower + upper)
+            proportion = 0.5 * (lower + upper)
+            prevalence = proportion if class_index == 1 else 1.0 - proportion
             source = "as recorded"
     return prevalence, source

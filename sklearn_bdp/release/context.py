@@ -11,7 +11,7 @@ class PastRecords(NamedTuple):
 
     X: Any
     y: Any
-    dates: Any  # numbers of their dates, below 0: the holdout begins at 0
+    dates: Any  # numbers of their dates, ascending and below 0: the first holdout date is 0
 
 
 class CVData(NamedTuple):
@@ -19,9 +19,9 @@ class CVData(NamedTuple):
 
     X: Any
     y: Any
-    groups: Any = None
-    #: Of each fold the positions, among ``rows``, of its training and test records, as the search
-    #: drew them; or None: five folds.
+    groups: Any = None  # of the training records alone, or None
+    #: Pairs ``(train, test)`` of the folds as the search drew them. They are positions in the table
+    #: of the training records alone, ``X[rows]``. None: five folds.
     folds: Any = None
     rows: Any = None  # positions of the training records in X and y, or None: all
 
@@ -30,7 +30,7 @@ class CVData(NamedTuple):
 class HoldoutContext:
     """Public records that accompany a holdout.
 
-    A pickle of the holdout keeps only ``dry_run_sample`` and ``node_matching``.
+    A pickle of the holdout does not keep ``past_records`` and ``cv_data``.
 
     Parameters
     ----------
@@ -43,7 +43,8 @@ class HoldoutContext:
     both_parts_given : bool, default=False
         Whether one fit was given both the training records and the holdout records.
     node_matching : NodeMatching or None, default=None
-        Of a holdout of nodes: the graph between the training nodes, for folds of later searches.
+        For a holdout of nodes: the graph between the training nodes and the numbers of neighbors of
+        the holdout nodes, for folds of later searches.
     """
 
     past_records: PastRecords | None = None

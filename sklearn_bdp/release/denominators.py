@@ -18,13 +18,13 @@ def release_denominator_floors(
 ) -> tuple[QueryBatch, BatchContext, list[list[int | None]]]:
     """Query floors under the numbers of records that count, for precision, Jaccard and F1.
 
-    A model for which fewer records count than in cross-validation is a surprise. Its number is
-    released in cells, as class proportions are. If the answers might use up a budget, nothing is
-    queried: the floors are 0, and nothing is claimed.
+    A model for which clearly fewer records count than cross-validation predicts is a surprise: the
+    number is released in cells, as class proportions are. If the answers might use up a budget,
+    nothing is queried: the floors are 0, and nothing is claimed.
 
     Returns the batch with its values, tails and sensitivities, the context with the information
-    spent, and position and cell of each queried floor. Without such metrics, batch and context stay
-    the same, and the list is empty.
+    spent, and position and cell (None: the floor was confirmed) of each queried floor. Without such
+    metrics, batch and context stay the same, and the list is empty.
     """
     ratio_shapes = [index for index, shape in enumerate(batch.shapes) if shape["kind"] == "ratio"]
     positions = np.flatnonzero(np.isin(batch.shape_of, ratio_shapes)).tolist()
@@ -69,8 +69,8 @@ def release_denominator_floors(
 def _with_floor(last, grid, cell):
     """Return the totals after the release of a floor.
 
-    ``grid``: cells of the number of records that count. ``cell``: number of the released one, None
-    if the floor was confirmed.
+    ``grid``: cells of the proportion of records that count. ``cell``: number of the released cell,
+    None if the floor was confirmed.
     """
     is_corrected = cell is not None
     probability_of_surprise = surprise_probability(last.n_floors, last.n_below_floor)
@@ -86,7 +86,7 @@ def _with_floor(last, grid, cell):
 def _with_floors(batch, context, floors):
     """Return the batch with values, sensitivities and tails at these floors.
 
-    ``floors``: number of records by position of the query.
+    ``floors``: smallest number of records that count, by position of the query.
     """
     n = context.settings.n
     shapes = list(batch.shapes)
@@ -102,7 +102,7 @@ def _with_floors(batch, context, floors):
         shape_index = int(batch.shape_of[position])
         shape = batch.shapes[shape_index] | {"class_floors": (floor,)}
         tail = score_tail(context.model, n, **shape)
-        if shape_index in replaced_shapes:  # several queries expect the same number
+        if shape_index in replaced_shapes:  # several queries had this shape
             shape_of[position] = len(shapes)
             shapes.append(shape)
             tails.append(tail)

@@ -1,7 +1,8 @@
 """Graded answers to a batch: coarse cells for all queries, fine ones for the leader (G7, G17).
 
 Comparisons go through one function: the mechanism of the holdout, or a test that enumerates all its
-possible replies. A graded release reads released cells only.
+possible replies. A graded release reads released cells only. A deviation of a random quantity is
+its standard deviation.
 """
 
 from __future__ import annotations
@@ -28,41 +29,46 @@ from sklearn_bdp.accounting.spending import (
 _RIM = 0.04
 # ... and, as for every cell, this part of the probability of the whole cell in addition.
 _CROSSING = 1e-4
-# Part of the probability of a refinement that lies outside of the cell of the first pass: the noise
-# of the second draw may lead there.
+# Weight in a refinement of the code of any value: the noise of the second draw may lead outside of
+# the cell of the first pass.
 _OUTSIDE = 1e-3
 
 #: Most queries in one comparison. A reply "above" changes the predictions of the remaining ones.
 _MAX_COMPARED = 8192
 
 # Theory G17, all by ``benchmarks/simulate_year.py`` on other seeds than are reported. Wanted
-# half-widths of a leader's interval in batch 1, 2, 5, ..., in deviations of the score, and the
-# finest cell, in deviations of the prediction, interpolated over log numbers of batches. A finer
-# first cell would cost the report more than "even" does. Finer later cells would cause more
-# surprises than the few remaining intervals are worth (``--sweep finest``).
+# half-widths of a leader's interval in batch 1, 2, 5, ..., in deviations of the score, and
+# half-widths of the finest cell, in deviations of the prediction, interpolated over log numbers of
+# batches. A finer first cell would cost the report more than "even" does. Finer later cells would
+# cause more surprises than the few remaining intervals are worth (``--sweep finest``).
 _LOG_BATCH_NUMBERS = np.log([1, 2, 5, 10, 20, 50])
 _WANTED_HALF_WIDTHS = (5.1, 7.8, 7.9, 8.0, 8.0, 8.8)
 _FINEST_CELLS = (2.6, 2.5, 2.5, 2.6, 3.2, 4.2)
-_COARSEST_FINE_CELL = 5.0  # in deviations of the prediction
-# Finest first cell of nodes given all others, in deviations of the difference between a score and
-# its cross-validated score. Weights leave few training nodes behind it: without this limit, one
-# honest search in six is corrected (``python -m benchmarks.dependence.node_predictions``).
+# Largest half-width of a fine cell, in deviations of the prediction.
+_COARSEST_FINE_CELL = 5.0
+# Half-width of the finest first cell of nodes given all others, in deviations of the difference
+# between a score and its cross-validated score. Weights leave few training nodes behind a
+# cross-validated score: without this limit, one honest search in six is corrected (``python -m
+# benchmarks.dependence.node_predictions``).
 _FINEST_FIRST_CELL_OF_NODES = 2.0
-_MIN_FINE_CELL = 0.6  # finest cell, in deviations of the score
-_SKEW = 0.12  # excess of limits over the normal quantile
-_COARSE_CELL = 6.5  # half-width of coarse cells, in deviations of prediction and score
-# Cells that surprises are released in: those of a leader in parts of its threshold, from the
-# second batch on, and those of others in parts of a fine cell.
+_MIN_FINE_CELL = 0.6  # half-width of the finest cell, in deviations of the score
+_SKEW = 0.12  # excess of limits over the normal quantile, in deviations of the score
+# Half-width of coarse cells, in deviations of the difference between a score and its
+# cross-validated score.
+_COARSE_CELL = 6.5
+# Half-widths of the cells that surprises are released in: for a leader in parts of its threshold,
+# from the second batch on, and for others in parts of the half-width of a fine cell.
 _LEADER_SURPRISE_CELL = 1.0 / 3.0
 _OTHER_SURPRISE_CELL = 0.6
-# Scores may lie nearer to 1/2 than predicted, by this many deviations of the offset; larger
-# deviations of the offset count as the second number.
+# Scores may lie nearer to 1/2 than predicted, by this many deviations of the offset. A deviation of
+# the offset above ``_MAX_SHIFTING_DRIFT``, in units of [0, 1], counts as that.
 _SHIFT_IN_DRIFTS = 1.5
 _MAX_SHIFTING_DRIFT = 0.04
-#: Number of single queries after which they are priced like the leader of a search.
+#: Number, from 1, of the fine cell from which on single queries are priced like the leader of a
+#: search.
 _N_CHEAP_SINGLE_QUERIES = 4.0
-# Half-width of coarse cells of one query, in deviations, and its growth with the log of the number
-# of queries.
+# Half-width of coarse cells of one query with ``spending="even"``, in deviations as above, and its
+# growth with the log of the number of queries.
 _COARSE_CELL_OF_ONE = 1.5
 _COARSE_CELL_GROWTH = 0.9
 
@@ -73,7 +79,7 @@ class CellWidthPolicy(Protocol):
     def coarse_half_width(self, n_queries: int) -> float:
         """Return the half-width of coarse cells in a batch of so many queries.
 
-        It is in deviations of the difference between a score and its prediction.
+        It is in deviations of the difference between a score and its cross-validated score.
         """
 
     def fine_half_widths(
@@ -112,9 +118,10 @@ class CellWidthPolicy(Protocol):
         fine : ndarray of shape (k,)
             Half-width of a fine cell of each query, in units of [0, 1].
         thresholds : ndarray of shape (k,)
-            Smallest distance of "above" of each query, in units of [0, 1].
+            Distance from the prediction of each query at which the reply "above" begins, in units
+            of [0, 1].
         is_leader : bool
-            Whether there is one query, the leader of the batch (k = 1). Otherwise all are others.
+            Whether the query is the leader of the batch (k = 1). Otherwise no query is.
         is_first : bool
             Whether the code has learned from no earlier batch.
         """
@@ -124,13 +131,14 @@ class CellWidthPolicy(Protocol):
 class EvenWidthPolicy(CellWidthPolicy):
     """Cell widths of ``spending="even"``, chosen by ``benchmarks/simulate_year.py``."""
 
-    # Half-width of the coarse cells of a large batch, in deviations of prediction and score.
+    # Half-width of the coarse cells of a large batch, in deviations of the difference between a
+    # score and its cross-validated score.
     coarse: float = 5.5
     # Price of a first nat, in deviations of the score: it widens every later interval.
     nat_price: float = 2.0
-    # Typical number of fine cells. Near it fewer intervals are still to come and a nat is worth
-    # less. Beyond it the cells of further queries widen, so that the total cost grows like the
-    # logarithm of their number.
+    # Typical number of fine cells. Near this number, fewer intervals are still to come and a nat is
+    # worth less. Beyond it, the cells of further queries widen, so that the total cost grows like
+    # the logarithm of the number of cells.
     typical_n_fine: float = 18.0
 
     def coarse_half_width(self, n_queries: int) -> float:
@@ -172,8 +180,10 @@ class FinalWidthPolicy(CellWidthPolicy):
     """
 
     wanted: float  # half-width of the leader's interval, in deviations of the score
-    log_failure: float  # of one side of an interval, without the rank in the batch
-    finest: float = _FINEST_CELLS[0]  # half-width of the finest cell, in deviations of predictions
+    # Log of the failure probability of one side of an interval, without the rank in the batch.
+    log_failure: float
+    # Half-width of the finest cell after the first one, in deviations of the prediction.
+    finest: float = _FINEST_CELLS[0]
     #: Half-width of the finest first cell, in deviations of the difference between score and
     #: cross-validated score.
     finest_first: float = 0.0
@@ -272,6 +282,8 @@ def fine_half_width(
 ):
     """Return half-widths of fine cells, in units of [0, 1], for the precision of the predictions.
 
+    They have the shape of ``predictions``.
+
     Parameters
     ----------
     policy : CellWidthPolicy
@@ -342,6 +354,7 @@ class Cells:
             self.last -= 1  # 1 belongs to the last whole cell
 
     def _unbounded_number(self, value):
+        """Return the number of a value's cell if cells went on beyond the end cells."""
         return math.floor((value - self.origin) / self.width)
 
     def cell_of(self, value: float) -> int:
@@ -357,7 +370,10 @@ class Cells:
         )
 
     def central_edges(self) -> tuple[float, float]:
-        """Return the ends of the region of "below" without its rim, which counts as outside."""
+        """Return the ends of the region of "below" without its rim, which counts as outside.
+
+        An end is infinite if the region reaches 0 or 1 there.
+        """
         inner_distance = (1.0 - _RIM) * self.threshold
         return (
             -math.inf if self.center - self.threshold <= 0.0 else self.center - inner_distance,
@@ -370,8 +386,10 @@ class Comparison(NamedTuple):
 
     positions: Array  # in the batch
     predictions: Array  # values are compared with them
-    thresholds: Array  # smallest distances of "above"
-    surprise_half_widths: Array  # half-widths of the cells in which "above" is released
+    thresholds: Array  # distances from the predictions at which the reply "above" begins
+    # Half-widths of the cells around the prediction in which "above" is released; without effect
+    # on queries with fixed cells.
+    surprise_half_widths: Array
     grid_steps: Array  # widths of fixed cells; 0 for cells around the prediction
 
     def cells(self, index: int) -> Cells:
@@ -399,12 +417,13 @@ class Prediction(NamedTuple):
 class BatchRelease:
     """Released cells of a batch and values derived from them; filled as the batch is answered."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, n_queries: int) -> None:
         # Released values, NaN where not answered; ends of their cells, noise margins included.
-        self.values, self.lower, self.upper = np.full((3, size), np.nan)
+        self.values, self.lower, self.upper = np.full((3, n_queries), np.nan)
         # Whether a query was corrected by the holdout, answered at all, relaxed.
-        self.above, self.answered, self.relaxed = np.zeros((3, size), dtype=bool)
-        self.rank_lengths = np.zeros(size)  # in nats, fixed before the first answer
+        self.above, self.answered, self.relaxed = np.zeros((3, n_queries), dtype=bool)
+        # Code lengths of the ranks in nats, fixed before the first answer.
+        self.rank_lengths = np.zeros(n_queries)
         self.released = 0.0  # code length of all released cells, in nats
         self.n_above = 0  # replies "above", those of refinements included
         #: Position and number of the cell of each reply "above" in the first pass.
@@ -428,10 +447,10 @@ def leading_position(values: Array, corrected: Array, ranks: Array | None = None
     Returns
     -------
     int
-        The query with the highest value. With ranks: among queries that were not corrected the one
-        with the best rank (of equal ranks, the one with the highest value), unless a corrected
-        query has a higher value than it. If all were corrected, the one with the
-        highest value.
+        The query with the highest value. With ranks: the query with the best rank (of equal ranks,
+        the one with the highest value) among those that can be selected and were not corrected.
+        But if there is none, or a corrected query has a higher value, the corrected query with the
+        highest value (of equal values, the one with the best rank).
     """
     if ranks is None:
         return int(np.argmax(values))
@@ -454,34 +473,37 @@ class GradedRelease:
     :class:`BatchRelease`.
     """
 
-    code: PredictiveCode  # comes from the batches before and is advanced
-    #: Takes a :class:`Comparison`; returns how many of its queries were answered (0 if the budget
-    #: is spent), and the number of the cell of the last one if it was "above", else None.
+    code: PredictiveCode  # after the batches before; updated in place
+    #: Takes a :class:`Comparison`; returns the number of its queries that were answered (0 if the
+    #: budget is spent), and the number of the cell of the last one of these if it was "above", else
+    #: None.
     compare: Callable[[Comparison], tuple[int, int | None]]
-    #: Noise margins of "below" and "above" in units of [0, 1], after a number of rounds.
+    #: Noise margins of "below" and "above" at sensitivity ``1/n``, in units of [0, 1], after a
+    #: number of rounds (earlier replies "above").
     margins: Callable[[int], tuple[float, float]]
-    n_rounds: int = 0  # answers read from the holdout before the batch
+    n_rounds: int = 0  # rounds before the batch
     cv_scores: Array  # in [0, 1]
-    relaxed_to: Array  # least thresholds
+    relaxed_to: Array  # smallest thresholds, in units of [0, 1]
     sensitivities: Array  # in units of 1/n: factors of the noise margins
     # 1 + n / training size: variance of the difference between score and cross-validated score, in
     # variances of the score.
     training_factors: Array
     deviation: Callable[[Array, Array], Array]  # of scores, for positions and predictions
-    # Queries without influence on decisions, such as other metrics of the same candidates: they
-    # come last, get coarse cells, and are never refined.
+    # Queries without influence on decisions, such as other metrics of the same candidates. In
+    # :meth:`run_leader_first` they come last, get coarse cells, and are never refined.
     secondary: Any = False  # or an array of bool
     # Deviations of the scores by the training set, in those of ``deviation`` (theory G15).
     relative_deviations: Any = 1.0  # or an array of shape (m,)
-    #: (m,): public ranks that select a query unless another one is corrected upward (theory G34);
-    #: None: predictions select.
+    #: Public ranks that select a query unless another one is corrected upward (theory G34); None:
+    #: released values select.
     ranks: Array | None = None
 
     def __post_init__(self) -> None:
         m = self.cv_scores.size
         self.release = BatchRelease(m)
         self.relative_deviations = np.broadcast_to(self.relative_deviations, m)
-        # Ends of the released cells without noise margins, and the half-widths of these cells.
+        # Ends of the released cells without noise margins (NaN: not answered), and the half-width
+        # with which each query was compared last (infinite: not compared).
         self.cell_lower, self.cell_upper = np.full((2, m), np.nan)
         self.cell_half_widths = np.full(m, np.inf)
         #: Index of the pair that the code has learned for a position.
@@ -503,8 +525,9 @@ class GradedRelease:
         """Compare all queries in order, the leader with a fine cell; then refine new leaders.
 
         The order is that of public ranks, or of predictions without ranks, with secondary queries
-        last. ``policy`` gives the widths of the cells. Return the :class:`BatchRelease`. Queries
-        stay unanswered once the budget is spent.
+        last. The first query is the leader, unless all are secondary. ``policy`` gives the widths
+        of the cells. Return the :class:`BatchRelease`. Queries stay unanswered once the budget is
+        spent.
         """
         m = self.order.size
         n_leaders = int(not np.all(self.secondary))
@@ -575,14 +598,15 @@ class GradedRelease:
         choose_thresholds : callable
             Takes positions and predictions; returns thresholds, and a mask of relaxed queries.
         resolution : float, default=0.0
-            Grid step of answers at sensitivity 1; 0 for cells around the predictions.
+            Grid step of answers at sensitivity ``1/n``, in units of [0, 1]; 0 for cells around the
+            predictions.
         learns_offset : bool, default=False
             Whether values are compared with predictions that learn from earlier answers. If False,
             they are compared with cross-validated scores.
         is_separate : bool, default=False
-            Whether each query is answered by itself: no offset is shared, nothing is learned, all
-            ranks have the same code length (any public distribution is valid, theory G7), and the
-            score's deviation is taken to be half its threshold.
+            Whether each query is answered by itself: no offset is shared, no released value is
+            learned, all ranks have the same code length (any public distribution is valid, theory
+            G7), and the score's deviation is taken to be half its threshold.
         """
         m = self.order.size
         if is_separate:
@@ -614,7 +638,7 @@ class GradedRelease:
         mask of relaxed queries. ``is_leader``: whether the order holds the leader of the batch
         only. ``tail_factor`` multiplies the weights of the heavy-tailed components of the code
         (theory G17: queries that do not lead share the surprises of a first pass). ``learns``:
-        whether the code learns from surprises and from the leader.
+        whether the code learns the released values of surprises and of the leader.
         """
         release = self.release
         code = self.code
@@ -653,8 +677,8 @@ class GradedRelease:
     def _refine(self, position, policy):
         """Query one position again with a fine cell inside its coarse one.
 
-        Return whether the budget lasted: True, too, if its cell is fine already and no query is
-        made.
+        Return whether the budget lasted: True, too, if the earlier cell is hardly wider than a fine
+        one, so that no query is made.
         """
         positions = np.array([position])
         release = self.release
@@ -690,7 +714,8 @@ class GradedRelease:
     def _mass_given_cell(self, cell_lower, cell_upper, prediction):
         """Return a function like ``code.masses``, given that the value lies in a released cell.
 
-        ``cell_lower``, ``cell_upper``: ends of that cell; ``prediction``: of the value.
+        Values outside have a small weight. ``cell_lower``, ``cell_upper``: ends of that cell;
+        ``prediction``: of the value.
         """
         cell_lower = -math.inf if cell_lower <= 0.0 else cell_lower
         cell_upper = math.inf if cell_upper >= 1.0 else cell_upper
@@ -724,7 +749,9 @@ class GradedRelease:
     def _fine_half_widths(self, policy, positions, prediction, *, is_leader):
         """Return the half-widths of fine cells at these positions, in units of [0, 1].
 
-        Noise alone would leave a cell that is finer than its margin, at the price of a surprise.
+        ``is_leader``: whether scores are expected to vary as on the training set; otherwise as in
+        the worst case. Noise alone would leave a cell that is finer than its margin, at the price
+        of a surprise.
         """
         half_widths = fine_half_width(
             policy,
@@ -741,10 +768,11 @@ class GradedRelease:
         return np.maximum(half_widths, margin * self.sensitivities[positions])
 
     def _record(self, comparison, n_answered, cell, prediction, mass):
-        """Record answers: "below", but the last one "above" if it has a cell.
+        """Record the replies to the first ``n_answered`` queries of a comparison.
 
-        ``cell``: number of the cell of that last one, or None. ``mass(low, high, *prediction)``
-        returns the probability of intervals by component.
+        All are "below", but the last one is "above" if ``cell``, the number of its cell, is not
+        None. ``mass(low, high, *prediction)`` returns probabilities of intervals, of shape
+        (n_components, n_intervals).
         """
         n_below = n_answered - (cell is not None)
         margin_below, margin_above = self.margins(self.n_rounds + self.release.n_above)
@@ -758,7 +786,7 @@ class GradedRelease:
 
         ``prediction``: distributions of the values. ``mass(low, high, *prediction)`` returns
         probabilities of intervals, of shape (n_components, n_below). ``margin``: of the noise, in
-        units of [0, 1], for a sensitivity of 1.
+        units of [0, 1], at sensitivity ``1/n``.
         """
         release = self.release
         positions = comparison.positions[:n_below]
@@ -778,11 +806,11 @@ class GradedRelease:
     def _record_above(self, comparison, index, cell, prediction, mass, margin):
         """Record the reply "above" of the query at ``index``, released in the cell ``cell``.
 
-        ``margin``: of the noise, in units of [0, 1], for a sensitivity of 1.
+        ``margin``: of the noise, in units of [0, 1], at sensitivity ``1/n``.
         """
         release = self.release
         selection = slice(index, index + 1)
-        position = comparison.positions[selection]
+        positions = comparison.positions[selection]
         cells = comparison.cells(index)
         low, high = cells.edges(cell)
         central_low, central_high = cells.central_edges()
@@ -798,19 +826,19 @@ class GradedRelease:
             np.log((1.0 - _CROSSING) * surprise_mass + _CROSSING * cell_mass)
         )
         half_width = comparison.surprise_half_widths[index]
-        self._narrow(position, low, high, half_width, margin * self.sensitivities[position])
+        self._narrow(positions, low, high, half_width, margin * self.sensitivities[positions])
         release.n_above += 1
-        release.above[position] = release.answered[position] = True
+        release.above[positions] = release.answered[positions] = True
         value = 0.5 * (max(low, 0.0) + min(high, 1.0))
         if comparison.grid_steps[index] > 0.0:
             value = min((cell + 0.5) * cells.width, 1.0)
-        release.values[position] = value
+        release.values[positions] = value
 
     def _narrow(self, positions, low, high, half_width, margin):
         """Intersect the cells of these positions, with and without noise margins, with new ones.
 
-        ``low``, ``high`` and ``half_width`` are those of the new cells, without the noise margins
-        ``margin``; ends stay in [0, 1].
+        ``low`` and ``high`` are the ends of the new cells, without the noise margins ``margin``,
+        and ``half_width`` are the half-widths that they were released with. Ends stay in [0, 1].
         """
         release = self.release
         stored_ends = (
@@ -830,7 +858,7 @@ class GradedRelease:
         self.cell_half_widths[positions] = half_width
 
     def _middle(self, position):
-        """Return the middle of the released cell of a position."""
+        """Return the middle of the released cell of a query; noise margins are not part of it."""
         return 0.5 * (self.cell_lower[position] + self.cell_upper[position])
 
     def _learn(self, position):

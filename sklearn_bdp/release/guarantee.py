@@ -31,13 +31,13 @@ from sklearn_bdp.utils.html import GIVEN_PAST
 from sklearn_bdp.utils.validation import caller_level, confidence_level
 
 _MAX_SIMULATED_UNITS = 1000
-_GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
+_GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # half-widths, as fractions of the range
 
 
 class _SingleQueryWidths(NamedTuple):
-    """Widths of the next answer if it is to a single query with a score near 1/2."""
+    """Widths of a next single query with a score near 1/2, as fractions of the range."""
 
-    threshold: float  # deviation from which the query is corrected
+    threshold: float  # distance from the prediction at which the query is corrected
     cell: float  # half-width of its cell, noise margin included
     sampling: float  # half-width for sampling
 
@@ -77,7 +77,7 @@ def _single_query_widths(last, settings, model, code=None):
     )
 
 
-#: Half-width for which a warning states the number of units.
+#: Half-width, as a fraction of the range, for which a warning states the number of units.
 _USEFUL_HALF_WIDTH = 0.1
 
 
@@ -113,7 +113,10 @@ def warn_if_vacuous(settings, model):
 
 
 def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
-    """Return the current guarantee; ``ledger_state``: the state of the ledger."""
+    """Return the current guarantee of the holdout of a :class:`HoldoutAccountant`.
+
+    ``ledger_state``: :class:`LedgerState` of its ledger.
+    """
     last = ledger_state.totals
     settings = account.settings
     model = account.dependence
@@ -174,7 +177,7 @@ def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
 
 
 def _privacy_levels(last, settings, model):
-    """Return the DP and BDP levels: for life with a budget, else those spent so far.
+    """Return the DP and the BDP level: for life with a budget, else those spent so far.
 
     Both are infinite if no finite level holds.
     """
@@ -235,9 +238,9 @@ def report_half_width(last, settings, tail, score, *, n_attempts, unit_variance=
 def _betting_half_width(mean, variance, n_units, log_inverse_alpha):
     """Return the half-width of a mean by bets on units whose scores have a beta distribution.
 
-    Bets of at most 1,000 units are simulated. Half-widths shrink like the root of their number.
-    ``mean`` and ``variance``: expected of a unit's score. ``log_inverse_alpha``: minus the log of
-    the failure probability of one side.
+    Bets of at most 1,000 units are simulated. The half-width for more units is smaller by the root
+    of the ratio of both numbers. ``mean`` and ``variance``: expected of a unit's score.
+    ``log_inverse_alpha``: minus the log of the failure probability of one side.
     """
     center = min(max(mean, 1e-6), 1.0 - 1e-6)
     bounded_variance = min(max(variance, 1e-12), 0.99 * center * (1.0 - center))
@@ -261,8 +264,8 @@ def half_width_components(answer, settings, model):
     """Return the components of the half-width of an answer in [0, 1], from its own record.
 
     They are for sampling (one fixed query), for all other queries (its code length), and for
-    resolution with noise, as fractions of the range. None for a query that was not answered, or is
-    recorded without its shape. ``model``: dependence of the records.
+    resolution with noise, as fractions of the range. None for a query that was not answered, or
+    whose shape was not recorded. ``model``: dependence of the records.
     """
     if not answer.answered or answer.shape is None:
         return None
@@ -284,7 +287,8 @@ def half_width_components(answer, settings, model):
 def estimand_text(scheme, forecast_horizon=1):
     """Return the target of intervals: new records, these dates, these nodes (theory G26, G27).
 
-    It is a text. ``forecast_horizon``: dates from the conditioning date to the score.
+    The target is a text. ``forecast_horizon``: for dates, the number of dates from the forecast to
+    its outcome. With 1, the calendar determines the condition in the text.
     """
     if scheme.calendar is None:
         return "new records like these" if scheme.target == "new records" else scheme.target
@@ -412,7 +416,7 @@ def _notes(last, *, settings, model, n_unfinished):
 
 
 def _theorem_note(last, settings):
-    """Return the note on the theorem that the next answer rests on, if leakage is bounded."""
+    """Return the note on the theorem that the next answer rests on; leakage must be bounded."""
     nats, theorem = next_code_length(last, settings)
     basis = "leakage, that is Bayesian differential privacy (G1)"
     comparison = ""
@@ -430,7 +434,7 @@ def _theorem_note(last, settings):
 
 
 def _zhao_line(settings, *, model, n_answered):
-    """Return a sentence on the premises of Zhao's Theorem 2.
+    """Return the note on the premises of Zhao's Theorem 2.
 
     ``model``: dependence of the records. ``n_answered``: number of queries answered so far.
     """

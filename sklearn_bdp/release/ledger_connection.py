@@ -17,7 +17,8 @@ from sklearn_bdp.utils.process import PICKLED_LEDGERS
 class LedgerConnection:
     """Opened ledger of one holdout.
 
-    A pickle opens the ledger again (in this process also one in memory) or can only be read.
+    A connection from a pickle opens the ledger again. But a ledger in the memory of another process
+    can only be read, in the state that was pickled.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ class LedgerConnection:
     def read_transaction(self, *, latest: bool = True) -> Iterator[LedgerState]:
         """Yield the ledger's state; ``latest=False``: the state last read by this process.
 
-        In another process, that of a ledger in memory is as it was pickled.
+        The state of a ledger in the memory of another process is the one that was pickled.
         """
         if self._ledger is None and self._snapshot is not None:
             yield self._snapshot

@@ -52,21 +52,23 @@ class Preview(RenderedResult):
     n_queries : int
         Number of queries in the batch.
     score : float
-        The score it was worked out for: in [0, 1], or in score units after :meth:`in_units`.
+        The score that all queries are expected to have: in [0, 1], or in score units after
+        :meth:`in_units`.
     half_width : float
         Half-width of the interval of the leader, if it is not surprising, in the same units.
     half_width_others : float
         The same for a query of middle rank that does not lead; that of the leader if there is one
         query only.
     code_length : float
-        Code length of the leader in nats: the information its interval pays for.
+        Code length of the leader in nats, which determines the width of its interval.
     expected_spending : float
         Nats that the batch is expected to add for all later ones, if cross-validation is as often
         wrong as it was so far.
     half_width_final : float
         Half-width of a final report on such a score, if it were given now instead.
     note : str, default=""
-        Sentence on the assumed share of positive records, for scores by class; else empty.
+        Sentence on the assumed or recorded share of positive records, if the half-widths depend on
+        it and it was not passed; else empty.
     rows : tuple of RowForecast, default=()
         Forecast rows of a final report now; see
         :meth:`sklearn_bdp.ReusableHoldoutSearchCV.preview`.
@@ -107,7 +109,7 @@ class Preview(RenderedResult):
         Returns
         -------
         Preview
-            With the score and all half-widths in score units.
+            With the score and all half-widths in score units; ``rows`` stay the same.
         """
         range_length = upper - lower
         return dataclasses.replace(
@@ -166,7 +168,8 @@ def preview_batch(
     prevalence : float, default=None
         Proportion of positive records, for scores by class.
     training_variance : float, default=nan
-        Variance of a record's cross-validated score; NaN if it is not known or not used.
+        Variance of a record's cross-validated score, in squared units of [0, 1]; NaN if it is not
+        known.
 
     Raises
     ------
@@ -241,7 +244,7 @@ def _tail_of_metric(metric, model, n):
 
 
 def _expected_variance(metric, training_variance, units, model, settings):
-    """Return the expected variance of a unit's score, NaN if it is not known or not used.
+    """Return the expected variance of a unit's mean score, NaN if it is not known or not used.
 
     ``metric``: None for accuracy. ``training_variance``: of a record's cross-validated score, or
     NaN.
@@ -256,7 +259,7 @@ def _expected_variance(metric, training_variance, units, model, settings):
 class _Prediction(NamedTuple):
     """Prediction of the scores of a previewed batch, in units of [0, 1]."""
 
-    score: float
+    score: float  # the cross-validated one
     #: Deviation of the difference between score and cross-validated score, in the worst case.
     worst_deviation: float
     relative_deviation: float  # expected deviation, as a fraction of that in the worst case
@@ -271,8 +274,8 @@ class _Prediction(NamedTuple):
 def _predict(code, tail, score, variance, units, n_train, n):
     """Return the prediction of holdout scores from their cross-validated score ``score``.
 
-    ``variance``: of a unit's score, NaN if it is not known. ``n_train``: number of records behind
-    the cross-validated score.
+    ``variance``: of a unit's mean score, NaN if it is not known. ``n_train``: number of records
+    behind the cross-validated score. ``n``: number of holdout records.
     """
     score_deviation = float(tail.standard_deviation(score))
     relative = 1.0
@@ -292,7 +295,7 @@ def _predict(code, tail, score, variance, units, n_train, n):
 class _CellHalfWidths(NamedTuple):
     """Half-widths of the cells of a batch, as fractions of the range of scores.
 
-    All four are equal if all queries are compared in the same way.
+    If all queries are compared in the same way, all four are the one with its noise margin.
     """
 
     fine: float  # of the leader
@@ -322,11 +325,11 @@ class _PreviewedBatch:
 
     @property
     def log_one_sided(self):
-        """Log of the failure probability of one side of an interval, before its rank is charged."""
+        """Log of the failure probability of one side of an interval, without the rank's length."""
         return math.log(self.settings.sampling_failure / 2.0) - self.length
 
     def cell_half_widths(self):
-        """Return the half-widths of the cells of the leader and of the others."""
+        """Return the :class:`_CellHalfWidths` of the leader and of the others."""
         settings = self.settings
         prediction = self.prediction
         deviation = float(self.tail.standard_deviation(prediction.score))
@@ -357,7 +360,11 @@ class _PreviewedBatch:
         return _CellHalfWidths(half_width, half_width, half_width, half_width)
 
     def interval_half_width(self, cell_half_width, rank_length):
-        """Return the half-width of the interval of a query; ``rank_length``: of its rank, nats."""
+        """Return the half-width of the interval of a query.
+
+        ``cell_half_width``: of its cell, noise margin included. ``rank_length``: code length of its
+        rank, in nats.
+        """
         return half_width_at(
             self.tail, self.prediction.score, self.log_one_sided - rank_length, cell_half_width
         )
@@ -365,8 +372,8 @@ class _PreviewedBatch:
     def variance_plan(self, variance, n_train):
         """Return the plan of the leader's variance query, None if no such query is of use.
 
-        ``variance``: expected variance of a unit's score, NaN if it is not known. ``n_train``:
-        number of records behind the cross-validated score.
+        ``variance``: expected variance of a unit's mean score, NaN if it is not known.
+        ``n_train``: number of records behind the cross-validated score.
         """
         if not math.isfinite(variance):
             return None
@@ -384,7 +391,7 @@ class _PreviewedBatch:
         return plan if plan.is_eligible.any() else None
 
     def half_width_by_variance(self, cell_half_width, variance_plan):
-        """Return the half-width of the leader's interval if the first limit of its variance holds.
+        """Return the half-width of the leader's interval if its first variance limit is confirmed.
 
         ``cell_half_width``: of its cell, noise margin included.
         """
@@ -398,9 +405,10 @@ class _PreviewedBatch:
         return 0.5 * float(upper[0] - lower[0])
 
     def expected_spending(self, cells):
-        """Return the expected code length of the answers in nats.
+        """Return the expected code length of the batch's released cells in nats.
 
-        Cross-validation is expected to be wrong as often as it was so far.
+        Cross-validation is expected to be wrong as often as it was so far. ``cells``: half-widths
+        of the cells.
         """
         code = self.code
         prediction = self.prediction
@@ -421,7 +429,7 @@ def _expected_code_length(code, half_width, prediction, *, is_honest, tail_facto
 
     If cross-validation is honest, the score deviates from its prediction like a normal variable.
     The code also prepares for biased cross-validation and for surprises, and therefore charges more
-    than the entropy. If it is not honest, the score has the distribution of the code.
+    than the entropy. If cross-validation is not honest, the score has the distribution of the code.
     ``half_width``: of the cells. ``tail_factor`` multiplies the weights of the heavy-tailed
     components of the code.
     """
@@ -448,7 +456,7 @@ def _length_of_others(code, cells, prediction, *, n_others):
     """Return the code length of the other queries in nats if they and the leader are confirmed.
 
     The leader shows that the offset is small, and honest scores hardly ever leave the coarse cells
-    of the others.
+    of the others. ``cells``: half-widths of the cells. ``n_others``: number of the other queries.
     """
     if n_others == 0:
         return 0.0

@@ -49,7 +49,8 @@ class QueryBatch:
     cv_scores: np.ndarray  # (m,): cross-validated scores, in [0, 1]
     #: (m,): values on the holdout, in [0, 1]: for the mechanism only.
     values: np.ndarray = dataclasses.field(repr=False)
-    shapes: tuple  # public facts about the spread of scores: arguments of ``score_tail``
+    #: Distinct dicts of public facts about the spread of scores: arguments of ``score_tail``.
+    shapes: tuple
     tails: tuple  # the concentration bound of each shape
     shape_of: np.ndarray  # (m,): index of each query's shape, which is that of its tail
     #: (m,): sensitivity in units of ``1/n``, at least 1: the scale of the noise.
@@ -59,21 +60,24 @@ class QueryBatch:
     relaxed_to: np.ndarray
     secondary: np.ndarray  # (m,): mask of queries without influence on decisions
     keys: list  # (m,): the keys, ``None`` for queries that cannot be repeated for free
-    #: (m,): expected variance of a unit's score, from cross-validation; NaN: unknown or not used.
+    #: (m,): expected variance of a unit's mean score, from cross-validation; NaN: unknown or not
+    #: used.
     unit_variances: np.ndarray
     kurtosis: np.ndarray  # (m,): of the records' cross-validated scores, NaN: unknown
-    #: (m, 2): means and mean squares of the units' scores on the holdout: for the mechanism only.
+    #: (m, 2): see :func:`per_record_moments`; for a score that is not a mean, the value twice: for
+    #: the mechanism only.
     unit_moments: np.ndarray = dataclasses.field(repr=False)
     units: UnitWeights  # the independent sampling units
-    #: (m,): scores of the holdout records of each query, None for scores by class; or None if
-    #: records are not independent. For the mechanism only.
+    #: (m,): scores of the holdout records of each query, None for a score that is not a mean; or
+    #: None for all if the units are not single records. For the mechanism only.
     record_scores: list | None = dataclasses.field(default=None, repr=False)
     #: (m,): half-widths of the cells of unrelated queries, each answered by itself; or None.
     fixed_half_widths: np.ndarray | None = None
     #: (m,): public ranks that select a query unless the holdout corrects another one upward; or
-    #: None: predictions of the values select.
+    #: None: released values select.
     ranks: np.ndarray | None = None
-    #: (m,): components of scores by class, None for others: for the mechanism only.
+    #: (m,): parts of scores that are combined with released counts, such as ``ClassScores``; None
+    #: for others. For the mechanism only.
     by_class: list = dataclasses.field(repr=False)
     descriptions: list[QueryDescription]  # (m,)
 
@@ -93,9 +97,10 @@ class QueryBatch:
         return dataclasses.replace(self, **selected)
 
     def deviations(self, positions, predictions):
-        """Return the standard deviations of the scores of some queries, in the worst case.
+        """Return the standard deviations of the scores of the queries at some positions.
 
-        ``predictions``: public predictions of these scores. The result has their shape.
+        They are those of the worst case. ``predictions``: public predictions of these scores. The
+        result has their shape.
         """
         if len(self.tails) == 1:
             return self.tails[0].standard_deviation(predictions)
@@ -108,6 +113,8 @@ class QueryBatch:
 
     def limits(self, cell_lower, cell_upper, log_failure):
         """Return the ends of the intervals of all queries, whose two sides share a probability.
+
+        They are two arrays of shape (m,), in [0, 1].
 
         Parameters
         ----------
@@ -155,7 +162,8 @@ def make_query_batch(
     ``evaluations``, made by bounded metrics. ``n_train``: number of records behind each
     cross-validated score, by default ``n``. ``training_variance`` and ``training_kurtosis``: of the
     records' cross-validated scores. ``about``: the metric of each query, the name of its model, and
-    the submitter, if any. Other arguments are fields of the batch; each may be one number for all
+    the submitter, if any. Other arguments are fields of the batch. ``n_train``, ``relaxed_to``,
+    ``secondary``, ``training_variance`` and ``training_kurtosis`` may be one number for all
     queries. Raise ValueError or TypeError for arguments of a wrong shape or range.
     """
     if evaluations is None:
@@ -201,10 +209,10 @@ def make_query_batch(
 
 
 def _unit_variances(training_variance, holdout_scores, units, model, n):
-    """Return the expected variance of a unit's score in each query; NaN if not used (G15, G18).
+    """Return the expected variance of a unit's mean score in each query (G15, G18).
 
-    ``training_variance``: of a record's cross-validated score, a number or one for each query, or
-    None. ``model``: dependence of the ``n`` holdout records.
+    NaN if it is unknown or not used. ``training_variance``: of a record's cross-validated score, a
+    number or one for each query, or None. ``model``: dependence of the ``n`` holdout records.
     """
     shape_of = holdout_scores.shape_of
     if training_variance is None:
@@ -227,9 +235,9 @@ def _checked_kurtosis(training_kurtosis, m):
 
 
 def sampling_units(model, n):
-    """Return the sampling units of a holdout: records, dates or groups.
+    """Return the :class:`UnitWeights` of a holdout's sampling units: records, dates or groups.
 
-    ``model``: dependence of its ``n`` records.
+    ``model``: dependence of its ``n`` records. Records that the model joins count as one group.
     """
     scheme = model.sampling_scheme(n)
     if scheme.calendar is not None:
@@ -249,6 +257,8 @@ def has_record_units(model: Any, n: int) -> bool:
 
 def unit_variance(record_variance, units, model, n, is_binary):
     """Return the expected variance of a unit's mean score; NaN for scores without a use for it.
+
+    It has the shape of ``is_binary``.
 
     Parameters
     ----------
@@ -311,7 +321,7 @@ class _ScoresOnHoldout:
 
     @classmethod
     def from_scores(cls, scores, n, model):
-        """Return the scores of an ``(m, n)`` array of scores of records.
+        """Return the values of m queries from the ``(m, n)`` array of their records' scores.
 
         ``model``: dependence of the ``n`` records.
         """
@@ -330,7 +340,7 @@ class _ScoresOnHoldout:
 
     @classmethod
     def from_evaluations(cls, evaluations, n, model):
-        """Return the scores of evaluations by bounded metrics.
+        """Return the values of queries from evaluations by bounded metrics.
 
         ``model``: dependence of the ``n`` records.
         """
@@ -370,8 +380,8 @@ class _ScoresOnHoldout:
 def _mean_sensitivity(model, n):
     """Return the largest change of a mean over records by one record, in units of ``1 / n``.
 
-    It is the scale of the noise for a level of privacy. It is 1 for dates, each given its past, for
-    which no level is stated. ``model``: dependence of the records.
+    The noise for a level of privacy is proportional to this change. For dates, each given its past,
+    no level is stated, and the result is 1. ``model``: dependence of the records.
     """
     scheme = model.sampling_scheme(n)
     weights = scheme.weights if scheme.calendar is None else None
@@ -399,13 +409,13 @@ def _check_evaluation(evaluation, n, model):
             "instance scoring='accuracy' or 'neg_brier_score'."
         )
     if not (0.0 <= evaluation.value <= 1.0 and 0.0 < evaluation.sensitivity <= 1.0):
-        raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
+        raise ValueError("an evaluation must have a value in [0, 1] and a sensitivity in (0, 1].")
 
 
 def _is_approximate_of_nodes_or_dates(evaluation, scheme):
     """Return whether an evaluation has no proven interval, and records are nodes or dates.
 
-    Scores of dates have no interval at all: they are of family ``"none"``.
+    False for scores of dates with an interval: only the family ``"none"`` is supported for dates.
     """
     if evaluation.shape.kind != "approximate":
         return False
@@ -419,8 +429,9 @@ def per_record_moments(scores, n, model):
 
     ``model``: dependence of the ``n`` records. Means have shape (m,). Records have equal weights
     unless the model has others. Unit moments, of shape (m, 2), are means and mean squares of the
-    scores of independent units (G15, G18). For dates with several records, the mean is that of the
-    records.
+    scores of units (G15, G18): of dates with several records, of independent groups (weighted by
+    their squared sizes), else of records. Scores of type bool or int have the moments of records in
+    groups, too, because no limit uses others.
     """
     array = _checked_score_array(scores, n)
     scheme = model.sampling_scheme(n)
@@ -483,7 +494,8 @@ def in_order_of_groups(model, n):
 def _one_per_query(name, values, m, *, low=0.0, high=math.inf):
     """Return an array of one number for each of m queries, from such an array or a single number.
 
-    ``name``: parameter that an error names. ``low``, ``high``: ends of the allowed range.
+    ``name``: parameter that an error names. ``low``, ``high``: ends of the allowed range. Raise
+    ValueError or TypeError for other values.
     """
     array = check_array(name, values, low=low, high=high)
     if array.shape not in ((), (m,)):
@@ -502,9 +514,9 @@ def metric_key(metric):
 def check_cv_score(metric, value):
     """Return a cross-validated score in [0, 1]; ``value``: this score, in units of the metric.
 
-    Raise ValueError if the metric cannot have this value. An error beyond the declared bounds
-    counts as the worst value. No score is better than the best one, and a proportion is never
-    negative.
+    Raise TypeError if it is not a number, and ValueError if the metric cannot have this value. A
+    score below the range counts as the worst one, unless the range begins at 0. No score is above
+    the range.
     """
     score = check_real("cv_score", value)
     lowest_score = metric.lower if metric.lower == 0.0 else -math.inf
@@ -520,8 +532,9 @@ def check_cv_score(metric, value):
 def check_keys(keys, count=None):
     """Return keys as a list of strings or ``None``, from a list or a single key.
 
-    ``count``: required number of keys, None for any number. If ``keys`` is None, all keys are.
-    Raise ValueError for another number of keys, and for other objects.
+    ``count``: required number of keys, None for any number. If ``keys`` is None, all ``count`` keys
+    are None, and without ``count`` the list is empty. Raise ValueError for another number of keys,
+    and for other objects.
     """
     if keys is None:
         return [None] * (count or 0)
@@ -571,8 +584,8 @@ def check_data(X, y):
 def freeze_data(X):
     """Return a read-only copy of data, independent of the caller's object.
 
-    NumPy arrays are read-only, arrays of other libraries and frames are copies only. The lists and
-    objects inside lists, frames and arrays are copied, too.
+    NumPy arrays are read-only, also those of a sparse matrix. Arrays of other libraries and frames
+    are copies only. The lists and objects inside lists, frames and arrays are copied, too.
     """
     if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
         return copy_data(X)
@@ -596,7 +609,8 @@ def described_targets(y: Any) -> dict[str, Any] | None:
     """Return the summary of *training* targets for a ledger: their classes, or their range.
 
     Classes come with their numbers of records. Floats and more than 1,000 different integers have a
-    range. None for several outputs, without finite targets, and for more than 1,000 classes.
+    range. None for several outputs, without finite targets, and for more than 1,000 classes that
+    are not integers.
     """
     y = as_labels(y)
     if y.ndim != 1 or not len(y):

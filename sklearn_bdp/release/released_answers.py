@@ -12,10 +12,10 @@ _COLUMNS = ("value", "lower", "upper", "corrected")
 
 
 def released_answers(batch, answers, on_exhausted):
-    """Return the :class:`HoldoutAnswers` of a batch from its answers, ``None`` if not answered.
+    """Return the :class:`HoldoutAnswers` of a batch from its answers.
 
-    ``answers``: :class:`Answers` to its first queries, or a list of answers to all of them.
-    ``on_exhausted``: as for :func:`_unanswered`.
+    ``answers``: :class:`Answers` to its first queries, or a list with an answer to each query, None
+    if it was not answered. ``on_exhausted``: as for :func:`_unanswered`.
     """
     if isinstance(answers, Answers) and len(answers) == len(batch):
         values, lower, upper, corrected = (answers.columns[name].copy() for name in _COLUMNS)

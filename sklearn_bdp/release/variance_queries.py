@@ -20,9 +20,9 @@ from sklearn_bdp.release.batch_context import BatchContext
 from sklearn_bdp.release.graded_release import BatchRelease, leading_position
 from sklearn_bdp.release.query_batch import QueryBatch
 
-#: Largest number of queries in a batch with a query of their squares.
+#: Largest number of queries in a batch whose variances are queried.
 MAX_VARIANCE_QUERIES = 16
-#: Typical code length of a leader's rank: rates of limits by squares are chosen for it.
+#: Typical code length of a leader's rank in nats, for which rates and stakes of limits are chosen.
 LEADER_RANK_LENGTH = math.log(8.0)
 
 
@@ -30,7 +30,8 @@ LEADER_RANK_LENGTH = math.log(8.0)
 class SecondMoments:
     """Released upper limits of how much the scores of a batch vary."""
 
-    #: Position of each query, and the step of its first confirmed limit, or None.
+    #: Position of each query whose variance was queried, and the step of its first confirmed limit,
+    #: None if no limit was confirmed. None without a plan.
     cells: list[list[int | None]] | None = None
     #: Upper limits of mean squared deviations, or of ``Bets.ratio`` where records are independent,
     #: by position, noise margins included.
@@ -42,7 +43,7 @@ class SecondMoments:
 def make_variance_plan(batch: QueryBatch, context: BatchContext, log_failure: float) -> Any:
     """Return the plan of variance queries before a batch is answered, or None without a use.
 
-    ``log_failure``: log of the failure probability of the leader's interval.
+    ``log_failure``: log of the failure probability of the leader's interval, both sides together.
     """
     code = context.code
     settings = context.settings
@@ -104,7 +105,7 @@ def plan_variation(
 
 
 def _variation(plan, batch, position):
-    """Return the statistic of one query that is compared with the levels of its plan, in [0, 1]."""
+    """Return the statistic of one query that is compared with the limits of its plan, in [0, 1]."""
     if isinstance(plan, BettingPlan):
         return plan.bets(position).ratio(batch.record_scores[position])
     return float(plan.deviations(batch.unit_moments)[position])
@@ -118,8 +119,8 @@ def record_influence(units: UnitWeights, settings: Any) -> float:
 def relative_deviation(worst_variance: Any, variance: Any, training_size: Any) -> Any:
     """Return the expected deviation of scores as a fraction, at most 1, of that in the worst case.
 
-    ``worst_variance``: largest possible variance of a unit's score. ``variance``: expected from
-    training units, as many as ``training_size``.
+    ``worst_variance``: largest possible variance of a unit's score. ``variance``: the expected one,
+    from as many training records as ``training_size``.
     """
     expected_variance = shrunken_variances(variance, worst_variance, training_size)
     return np.minimum(np.sqrt(expected_variance / worst_variance), 1.0)
@@ -128,10 +129,10 @@ def relative_deviation(worst_variance: Any, variance: Any, training_size: Any) -
 def release_second_moments(
     plan: Any, batch: QueryBatch, release: BatchRelease, context: BatchContext
 ) -> SecondMoments:
-    """Query the variances of the leaders' scores; they do not count against the budget.
+    """Query the variances of the leaders' scores, of at most ``MAX_VARIANCE_QUERIES`` queries.
 
-    Limits of a mean squared deviation are tried in increasing order, for each metric from the one
-    that was last confirmed. Nothing is queried if ``plan`` is None.
+    The ascending limits of the plan are tried from the code's ``first_limit`` of the metric on.
+    Nothing is queried if ``plan`` is None. A plan exists only for a holdout without a budget.
     """
     if plan is None:
         return SecondMoments()
@@ -165,7 +166,11 @@ def release_second_moments(
 
 
 def _leading_positions(plan, batch, release):
-    """Return the positions of answered queries whose variance is queried, the leader first."""
+    """Return the positions of answered queries that the plan admits, most important ones first.
+
+    These are the leader and the latest released cells, or the highest cross-validated scores if the
+    batch fixes half-widths.
+    """
     if batch.fixed_half_widths is not None:
         positions = np.argsort(-batch.cv_scores, kind="stable").tolist()
     else:

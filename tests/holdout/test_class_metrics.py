@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from statistics import NormalDist
 
 import numpy as np
@@ -205,6 +206,15 @@ def test_a_preview_rejects_a_prevalence_of_0(unqueried_holdout):
 def test_a_preview_takes_the_prevalence_from_recorded_answers(unqueried_holdout):
     unqueried_holdout.score(Ranks(), 0.5, scoring="roc_auc")
     assert "as recorded" in str(unqueried_holdout.preview(20, scoring="balanced_accuracy"))
+
+
+def test_a_recorded_proportion_of_negative_records_implies_the_prevalence():
+    """For groups, specificity needs and records the proportion of the negative class alone."""
+    groups = Groups(np.arange(4000) // 2)
+    holdout, _ = answer_metric_query(4000, 0.2, name="specificity", correlation=groups)
+    note = holdout.preview(20, scoring="roc_auc").note
+    prevalence = float(re.search(r"positive records is (\S+), as recorded", note).group(1))
+    assert prevalence == pytest.approx(0.2, abs=0.06)  # of the smallest of many slices
 
 
 def patients(n, seed, *, single_visit=False):

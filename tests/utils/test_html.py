@@ -49,6 +49,12 @@ def test_a_picture_names_the_limits_that_it_draws():
     assert "<svg" not in certificate_of(0.5, 0.5, 0.5)._repr_html_()
 
 
+def test_only_answers_with_an_interval_count_in_the_coverage():
+    certificate = certificate_of(0.5, 0.4, 0.6)
+    answers = replace(certificate.answers, n_answers=5, n_without_interval=2)
+    assert "of all 3 intervals so far" in str(replace(certificate, answers=answers))
+
+
 def test_names_are_escaped_in_html():
     report = SelectionReport("<h>", ("<i>",), {"<x>": ["<v>"]})
     certificate = certificate_of(0.5, 0.4, 0.6, notes=("<s>",), assumptions=("<u>",))
