@@ -102,7 +102,7 @@ class GraphModel(ComponentModel):
         """Symmetric sparse matrix of the graph, with one row per node.
 
         An edge has the entry 1 in a ``DependencyGraph``, its diameter in nats in a network, and
-        infinity in a network of any strength.
+        infinity in a network whose strengths are not known or not estimated yet.
         """
         n = len(self._indptr) - 1
         return sparse.csr_array((self._data, self._indices, self._indptr), shape=(n, n))
@@ -120,8 +120,8 @@ class GraphModel(ComponentModel):
     def _excluded_caveats(self, indices):
         """Return a tuple with the caveat that the largest component is too large to be held out.
 
-        It is empty if the records with these indices, the holdout, have some of that component or
-        are as many as it.
+        It is empty if the records with these indices, the holdout, include some of that component,
+        or if they are at least as many as it has.
         """
         sizes = np.bincount(self.components_)
         largest = int(np.argmax(sizes))
@@ -162,12 +162,16 @@ class DependencyGraph(GraphModel, Groups):
         Connected component of each record.
     n_components_ : int
         Number of components.
+    codes_, sizes_ : ndarray of int
+        Component of each record as in ``components_``, and number of records of each component.
 
     Raises
     ------
+    TypeError
+        If the object is not a graph.
     ValueError
-        If the matrix is not square, empty, negative or NaN somewhere, or if a form can be read in
-        two ways.
+        If a matrix is not square, is empty, or has a negative or NaN entry, or if a form can be
+        read in two ways.
 
     See Also
     --------
@@ -455,7 +459,8 @@ class UnknownStrengthNetwork(GraphModel):
     def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the model of holdout nodes given all other records (theory G27).
 
-        These are independent components. Nodes without a record connect their neighbors.
+        Nodes that are joined by edges, or through nodes without a record, are one component. The
+        components are independent.
         """
         indices = check_indices(indices, self.n_records)
         nodes_without_record = np.arange(self.n_records, len(self._indptr) - 1)
@@ -540,13 +545,13 @@ def nodes_given_rest(network, indices, codes):
 
 
 def buffered_set(graph, fraction, rng):
-    """Return rows of which no two are neighbors, and the other rows without their neighbors.
+    """Return holdout rows of which no two are neighbors, and training rows that have none of them.
 
-    ``graph`` is a symmetric CSR array. Of all returned rows, the first are about a ``fraction``, or
-    fewer if no row is left to take; the buffer of their neighbors is in neither. Both are
-    ascending. A greedy search takes the free row that costs least next: the number of its free
-    neighbors, which go to the buffer, divided by ``1 + degree``
-    (theory G27). Costs only fall, so the heap may hold outdated entries, which are skipped.
+    ``graph`` is a symmetric CSR array. The neighbors of holdout rows, a buffer, are in neither
+    result. The holdout is about a ``fraction`` of all returned rows, or less if no row is left to
+    take. Both results are ascending. A greedy search takes the free row that costs least next: the
+    number of its free neighbors, which go to the buffer, divided by ``1 + degree`` (theory G27).
+    Costs only fall, so the heap may hold outdated entries, which are skipped.
     """
     n = graph.shape[0]
     degree = np.diff(graph.indptr)

@@ -31,7 +31,7 @@ _MAX_EXAMPLES = 4
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NodeNames:
-    """Names of the nodes that are records, in the order of the records.
+    """Names of nodes, in an order that the caller declared or that the graph has.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class NodeNames:
         return dataclasses.replace(self, values=values)
 
     def check_index(self, name: str, tables: Sequence[Any]) -> None:
-        """Raise if the index of the records contradicts the node order, or if it is unknown.
+        """Raise if the index of the records contradicts the node order, or if that is unknown.
 
         Nothing is checked if the numbers of records and nodes differ.
 
@@ -84,8 +84,9 @@ class NodeNames:
         Raises
         ------
         ValueError
-            If the index has the same names in another order. Also if nodes have names that are no
-            integers, the caller gave no order, and the index does not name them.
+            If the index has the same names in another order, except for an index 0, 1, … when the
+            caller gave the order. Also if nodes have names that are not integers, the caller gave
+            no order, and the index does not name them.
         """
         index_values = _index_values(tables)
         if sum(map(_n_rows, tables)) != len(self.values) or index_values == self.values:
@@ -163,9 +164,9 @@ class EdgeData:
     n_nodes : int
         Number of nodes.
     source, target : ndarray of int, shape (n_edges,)
-        Ends of each edge.
+        Numbers of the nodes at both ends of each edge.
     weights : ndarray of float, shape (n_edges,), or None
-        Entries of a matrix or values of an edge attribute; None if the form has none.
+        Entries of a matrix or values of an edge attribute; None if there are none, or none is read.
     names : tuple or None
         Names of the nodes; None if they are positions.
     is_table : bool
@@ -232,14 +233,15 @@ class EdgeData:
         names : NodeNames
             Order of the rows, all nodes.
         reads_weights : bool, default=False
-            Whether entries are the weights; a weight of zero is then no edge. Otherwise every edge
-            is 1, also one that a sparse matrix stores as zero (a distance between records at one
-            location).
+            Whether entries are the weights, if there are any; a weight of zero is then no edge.
+            Otherwise every edge is 1, also one that a sparse matrix stores as zero (a distance
+            between records at one location).
 
         Returns
         -------
         csr_array of shape (n_nodes, n_nodes)
-            Of a directed graph, an edge in either direction counts; of two, the larger weight.
+            Of a directed graph, an edge in either direction counts; of two, the larger weight. The
+            weights of parallel edges add up.
 
         Raises
         ------
@@ -336,7 +338,8 @@ def read_edges(graph: Any, *, weight: str | None = None) -> EdgeData:
     TypeError
         If the object is not a graph.
     ValueError
-        If it is not square, empty, or can be read in two ways.
+        If it is not square, is empty or can be read in two ways, if an edge lacks the attribute
+        ``weight``, or if a neighbor is not a node.
     """
     if isinstance(graph, EdgeData):
         return graph
@@ -395,7 +398,7 @@ def _networkx_edges(graph, weight):
 def _table_edges(table):
     """Return the edges of a square table whose index and columns name the nodes.
 
-    If both are just 0, 1, …, nodes are positions. Raises ValueError if they differ.
+    If both are just 0, 1, …, nodes are positions. Raises ValueError if index and columns differ.
     """
     columns = list(table.columns)
     index = list(table.index)
@@ -428,7 +431,7 @@ def _neighbor_mapping(graph):
 def _mapping_edges(neighbors):
     """Return the edges of a mapping from each node's name to the names of its neighbors.
 
-    Raises ValueError if a neighbor is not a key.
+    Raises ValueError if a neighbor is not a key, TypeError if a value is not a list of names.
     """
     names = tuple(neighbors)
     number = {name: k for k, name in enumerate(names)}
@@ -469,7 +472,8 @@ def _is_list(graph):
 def _list_edges(rows):
     """Return the edges of a square list of numbers, or of the neighbors of each node.
 
-    ``rows``: rows of the matrix, or lists of neighbors. Raises ValueError if they may be edges.
+    ``rows``: rows of the matrix, or lists of neighbors. Raises TypeError or ValueError for other
+    lists, and if they may be edges.
     """
     if not rows:
         raise ValueError("graph must be square and not empty, got an empty list.")
@@ -551,7 +555,8 @@ def edges_between(edges: Any, *, n_nodes: int | None = None, nodes: Any = None) 
     TypeError
         If ``edges`` is a graph, a mapping or no sequence.
     ValueError
-        If the ends can be read in two ways, or are neither positions nor names.
+        If the ends can be read in two ways, or are neither positions nor names, or if there is
+        another number of columns or of nodes.
     """
     source, target = _edge_ends(edges)
     both_ends = np.concatenate([source, target])

@@ -155,7 +155,7 @@ class NetworkLeakageBound(LeakageBound):
         )
 
     def factor(self):
-        """Return the largest ratio of Bayesian DP level to DP level for each record (theory B8)."""
+        """Return an upper bound on Bayesian DP level / DP level for each record (theory B8)."""
         model = self.model
         return cached(
             model, "factor", lambda: leakage_factor(model.adjacency_, model._n_affected())
@@ -278,11 +278,11 @@ def birkhoff_messages(parent, diameters, dp_epsilon):
 
 
 def leakage_factor(matrix, n_affected):
-    """Return the largest ratio ``f_i >= 1`` of Bayesian DP level to DP level for each record.
+    """Return an upper bound ``f_i >= 1`` on Bayesian DP level / DP level for each record.
 
     ``matrix`` holds edge diameters in nats. ``n_affected`` comes from
-    :func:`~sklearn_bdp.correlation.network.dobrushin_n_affected`; the factor is infinite if that
-    is.
+    :func:`~sklearn_bdp.correlation.network.dobrushin_n_affected`; where it is infinite, so is the
+    bound.
 
     Let ``delta_k`` be the largest log-ratio of the mechanism's density when record ``k`` alone
     changes: ``dp_epsilon`` for every record. Replacing the density by its average over a fresh
@@ -400,8 +400,8 @@ def iterate_leakage(update, dp_epsilon, n_steps, *, n_directions=1, max_iteratio
     ``update`` comes from :func:`kernel_update`; it is increasing, and none of its values is above
     the largest of its arguments. ``n_directions`` is 2 for two-state kernels, else 1. The result
     has one row per term and one column per direction, in nats. After convergence or
-    ``max_iterations`` steps, the last row is a bound on all later terms. None stands for 200 steps,
-    and for 20,000 of the cheaper two-state updates. Later terms have no row of their own.
+    ``max_iterations`` steps, the last row is a bound on all later terms, which have no row of their
+    own. If ``max_iterations`` is None, it is 200, or 20,000 for the cheaper two-state updates.
     """
     if max_iterations is None:
         max_iterations = 200 if n_directions == 1 else 20_000
@@ -459,8 +459,8 @@ def close_above(update, dp_epsilon, term, increase, n_steps):
 def contracted_sides(diameter, dp_epsilon, n_steps, *, n_exact=256):
     """Return the leakage that sides of 0 to ``n_steps`` records add, each known or not (theory B5).
 
-    Rows do not decrease. The first ``n_exact`` are computed one by one, and the fixed point bounds
-    all later ones.
+    Rows do not decrease. Those of up to ``n_exact`` records are computed one by one. One further
+    row, the fixed point, is a bound for all longer sides.
     """
     sides = [0.0]
     for _ in range(min(n_steps, n_exact)):
@@ -504,8 +504,8 @@ def largest_sum_of_sides(past, future, n):
 def bridge_sides(matrix, dp_epsilon, n_steps, *, column_limits, max_iterations=4000):
     r"""Return the leakage that sides of up to ``n_steps`` records add if one of them is known.
 
-    ``dp_epsilon`` is the DP level of an answer, in nats; at most ``max_iterations`` steps are
-    computed.
+    ``dp_epsilon`` is the DP level in nats; at most ``max_iterations`` steps are computed, fewer
+    with many states.
 
     ``matrix`` is the transition matrix for the side of the future, its transpose for the side of
     the past. The bridge to value ``s``, ``j`` steps away, moves by
@@ -513,8 +513,8 @@ def bridge_sides(matrix, dp_epsilon, n_steps, *, column_limits, max_iterations=4
     ``column_limits`` are the limits of the columns of the powers: ones towards the future, the
     stationary distribution towards the past.
 
-    Row ``m`` of the result is the largest leakage over known records at most ``m`` steps away. None
-    if the chain does not settle within the work limit.
+    Row ``m`` of the result is the largest leakage over known records at most ``m`` steps away; the
+    last row bounds all later ones. None if the chain does not settle within the work limit.
     """
     n_states = len(matrix)
     n_directions = 2 if n_states == 2 else 1
@@ -811,9 +811,9 @@ class ChainLeakageBound(LeakageBound):
         return matrix / matrix.sum(axis=1, keepdims=True)
 
     def unknown_sides(self, dp_epsilon, n):
-        """Return the leakage of the two sides of a record, the past first, if none is known (B7).
+        """Return the leakage of the past and of the future of a record if nothing of it is known.
 
-        Each is an array of shape (n_sizes, n_directions), in nats.
+        Both are arrays of shape (n_sizes, n_directions), in nats (theory B7).
         """
 
         def compute():
@@ -827,7 +827,7 @@ class ChainLeakageBound(LeakageBound):
         return cached(self.model, ("unknown sides", dp_epsilon, n), compute)
 
     def _tight_level(self, dp_epsilon, n):
-        """Return the best Bayesian DP level of theory B2, B5 and B7, in nats."""
+        """Return the best Bayesian DP level of theory B2, B5, B5′ and B7, in nats."""
         chain = self.model
         n_states = len(chain.transition)
         # Sides of which any records may be known (B5).

@@ -332,8 +332,9 @@ class MarkovNetwork(NetworkModel):
     graph : scipy.sparse matrix, networkx graph, array or table of shape (n, n), dict or list
         As for :class:`DependencyGraph`. Directed graphs count in either direction.
     influence : float, str or None, default=None
-        ``None``: dependence along edges of any strength. Nodes of which no two are neighbors are
-        held out. Given all other nodes, these are independent. A number: the largest projective
+        ``None``: dependence along edges of any strength; the result is an
+        ``UnknownStrengthNetwork``. Nodes of which no two are neighbors are held out. Given all
+        other nodes, these are independent. A number: the largest projective
         diameter of an edge, in nats, that is, the largest log cross-ratio of its potential
         :math:`\ln\frac{\psi(a,b)\psi(a',b')}{\psi(a,b')\psi(a',b)}`. Whole components are then
         held out if none is larger than the holdout. Otherwise, nodes of which no two are neighbors
@@ -352,15 +353,19 @@ class MarkovNetwork(NetworkModel):
     Attributes
     ----------
     adjacency_ : scipy.sparse.csr_array of shape (n, n)
-        Edge diameters in nats, infinite if ``influence`` is None. Nodes without a row come last.
+        Edge diameters in nats, infinite if ``influence`` is None or not estimated yet. Nodes
+        without a row come last.
     components_, n_components_ : ndarray of int, int
         As for :class:`DependencyGraph`.
 
     Raises
     ------
+    TypeError
+        If ``graph`` is not a graph, or ``influence`` is neither a number nor text.
     ValueError
-        If an influence is negative, NaN or infinite, if nodes are named that do not exist, or if
-        ``labeled`` is passed with an influence.
+        If an influence is negative, NaN or infinite, if entries read as influences look like
+        distances, if nodes are named that do not exist, or if ``labeled`` is passed with an
+        influence. Also for the reasons of :class:`DependencyGraph`.
 
     See Also
     --------
@@ -792,7 +797,7 @@ def _check_parents(parents, n):
 def _parents_of_record(record, parents, n):
     """Return the parents of a record as a tuple of distinct other records.
 
-    Raises ValueError if they are others.
+    Raises ValueError for other parents.
     """
     name = f"parents[{record}]"
     numbers = tuple(check_integer(name, parent, low=0, high=n - 1) for parent in parents)
@@ -937,8 +942,8 @@ def dobrushin_n_affected(matrix, components):
     the distribution of ``i`` given all others. If the series diverges in a component, its entries
     are infinite.
 
-    They are the martingale differences of any query, in units of its sensitivity. ``matrix`` holds
-    symmetric edge diameters in nats, ``components`` the component of each record.
+    The entries of ``r`` bound the martingale differences of any query, in units of its sensitivity.
+    ``matrix`` holds symmetric edge diameters in nats, ``components`` the component of each record.
 
     Dobrushin 1970; Kuelske 2003, Concentration inequalities for functions of Gibbs fields,
     Theorem 1 (the past of an order only fixes records, which removes rows of ``C``).

@@ -1,10 +1,10 @@
 """Cross-validation on training nodes that predicts the score on a holdout of nodes.
 
-A holdout node has all its neighbors in the training set. A training node does not: some neighbors
-are in the holdout, others are tested in the same fold, so that its score is lower. Folds spread
-neighbors, and weights give the tested nodes as many labeled neighbors as the holdout nodes have.
-No interval depends on these folds and weights (theory G4: any prediction from the training set is
-valid).
+A holdout node has most of its neighbors, or all, in the training set. A tested training node has
+fewer labeled neighbors: some are in the holdout, others are tested in the same fold, so that its
+score is lower. Folds spread neighbors, and weights give the tested nodes about as many labeled
+neighbors as the holdout nodes have. No interval depends on these folds and weights (theory G4: any
+prediction from the training set is valid).
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class NodeMatching:
     ----------
     adjacency : csr_array of shape (n_train, n_train)
         Edges between training nodes.
-    holdout_neighbors : ndarray of int, shape (n_holdout,)
+    n_holdout_neighbors : ndarray of int, shape (n_holdout,)
         Number of training nodes that each holdout node has as neighbors.
     """
 
-    def __init__(self, adjacency: sparse.csr_array, holdout_neighbors: Array) -> None:
+    def __init__(self, adjacency: sparse.csr_array, n_holdout_neighbors: Array) -> None:
         self.adjacency = adjacency
-        self.holdout_neighbors = holdout_neighbors
+        self.n_holdout_neighbors = n_holdout_neighbors
 
     @property
     def n_train(self) -> int:
@@ -97,9 +97,9 @@ class NodeMatching:
         Returns
         -------
         list of ndarray or None
-            Nonnegative weights with a sum of 1 over all folds. None if no weights give the tested
-            nodes as many neighbors as the holdout nodes have, or if the effective number of nodes
-            would be below 30.
+            Nonnegative weights with a sum of 1 over all folds. None if no weights match the numbers
+            of neighbors (:func:`matching_weights`), or if the effective number of nodes would be
+            below 30.
         """
         n_training_neighbors = []  # of the tested nodes, one vector per fold
         for train, test in splits:
@@ -107,7 +107,7 @@ class NodeMatching:
             is_in_training[train] = 1.0
             n_training_neighbors.append((self.adjacency @ is_in_training)[test])
         test_sizes = [len(test) for _, test in splits]
-        weights = matching_weights(np.concatenate(n_training_neighbors), self.holdout_neighbors)
+        weights = matching_weights(np.concatenate(n_training_neighbors), self.n_holdout_neighbors)
         if weights is None or effective_number(weights) < MIN_EFFECTIVE_NODES:
             return None
         return np.split(weights, np.cumsum(test_sizes)[:-1])
@@ -148,7 +148,7 @@ def matching_weights(counts: Array, target: Array) -> Array | None:
     Returns
     -------
     ndarray or None
-        Positive weights with a sum of 1; None if no weights match.
+        Nonnegative weights with a sum of 1; None if no weights match.
     """
     # All nodes with the same number of neighbors have the same weight.
     distinct_counts, inverse, n_nodes = np.unique(counts, return_inverse=True, return_counts=True)
@@ -160,8 +160,8 @@ def matching_weights(counts: Array, target: Array) -> Array | None:
         is_equal = bool(np.abs(target_logs).max() < _TOLERANCE)
         return np.full(len(counts), 1.0 / len(counts)) if is_equal else None
     standardized_logs = (logs - mean_log) / std_log
-    for degree in (2, 1):
-        powers = np.arange(1, degree + 1)
+    for n_moments in (2, 1):
+        powers = np.arange(1, n_moments + 1)
         features = standardized_logs[:, None] ** powers
         tested_moments = features.T @ n_nodes / n_nodes.sum()
         target_moments = ((target_logs / std_log)[:, None] ** powers).mean(axis=0)

@@ -22,7 +22,7 @@ class ConcentrationBound(enum.Enum):
     INDEPENDENT = "independent records"
     #: Independent components of records: weighted hinges (theory G12).
     COMPONENTS = "independent components"
-    #: Markov chain: the rate of Leon and Perron (theory H4).
+    #: Markov chain: the rate of Leon and Perron (theory H3), and blocks (theory H4).
     CHAIN = "Markov chain"
     #: Dates given their past: martingales, nothing is assumed about dependence (theory G26).
     MARTINGALE = "martingale"
@@ -66,8 +66,8 @@ class SamplingScheme:
     target : str
         Records to which the expected score in intervals refers, such as ``"new records"``.
     exchangeable : bool
-        Whether units are independent draws from one distribution. Scores by class have bounds for
-        such units only. Nodes given all others are independent and need not be alike (theory G27).
+        Whether independent components of records are draws from one distribution. Scores by class
+        have bounds for such components only. Nodes given all others need not be alike (theory G27).
     weights : ndarray of shape (n_records,) or None, default=None
         Positive weights of records in a score, which sum to 1; None for equal weights.
     block_codes : ndarray of int, shape (n_records,) or None, default=None
@@ -76,8 +76,8 @@ class SamplingScheme:
     calendar : Calendar or None, default=None
         Dates, if each is judged given its past; None for all other models.
     in_time_order : bool, default=False
-        Whether the rows are one sequence in time, so that training set and holdout are separated by
-        a gap.
+        Whether records have one order in time, that of the rows or of their dates, so that the
+        holdout follows the training set, if necessary after a gap.
     bounds_hold_given_rest : bool, default=False
         Whether a holdout may be drawn among records that depend on it, because bounds hold given
         any values of the other records (theory G13, G27).
@@ -119,7 +119,7 @@ class SamplingScheme:
 
     @property
     def is_conditional(self) -> bool:
-        """Whether units are independent given all other records, and need not be alike (G27)."""
+        """Whether components are independent given other records, and need not be alike (G27)."""
         return self.has_independent_units and not self.exchangeable
 
     @property

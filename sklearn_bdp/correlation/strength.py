@@ -45,6 +45,11 @@ _UNTESTED = (
     "the declared autocorrelation time of {time:.3g} records is long enough, which is not testable "
     "with so few records ({n} training scores, at least {least:.0f} are needed)"
 )
+_UNTESTED_SEQUENCES = (
+    "the declared autocorrelation time of {time:.3g} records is long enough, which is not testable "
+    "with sequences so short ({n} training scores, in fewer than {blocks} blocks of {block} "
+    "records)"
+)
 _STRONGER_INFLUENCE = (
     "labels of neighbors agree as under an influence of {influence:.2g} nats, more than the "
     "declared {declared:.2g} explain (p = {p:.2g}). Intervals may be too narrow. Declare a larger "
@@ -86,7 +91,7 @@ def declared_strength_test(
     Returns
     -------
     DependenceReport or None
-        The result of the test; None if the model declares no strength that these values could
+        The result of the test; None if the model declares no strength that a passed argument could
         contradict.
     """
     if isinstance(model, MarkovNetwork):
@@ -107,7 +112,7 @@ def declares_time(model: CorrelationModel) -> bool:
 
 
 def declares_influence(model: CorrelationModel) -> bool:
-    """Return whether a model is a network whose edges have declared, finite influences."""
+    """Return whether a model is a MarkovNetwork with edges, all of declared, finite influence."""
     return (
         isinstance(model, MarkovNetwork)
         and not model.is_estimated
@@ -157,7 +162,7 @@ def autocorrelation_time_test(
     -------
     DependenceReport
         The result; its ``note`` is the line of certificates on the declared strength. Its
-        ``p_value`` is None if scores are too few or do not vary.
+        ``p_value`` is None if scores are too few, in sequences that are too short, or do not vary.
 
     See Also
     --------
@@ -196,13 +201,19 @@ def autocorrelation_time_test(
         series = _without_fold_means(series, is_scored, folds)
     values = series[is_scored]
     n = len(values)
-    min_scores = MIN_BLOCKS * BLOCK_LENGTHS[0] * time
+    block_lengths = [math.ceil(length * time) for length in BLOCK_LENGTHS if time < math.inf]
+    min_scores = MIN_BLOCKS * min(block_lengths, default=math.inf)
     if n < min_scores:
         return DependenceReport(False, note=_UNTESTED.format(time=time, n=n, least=min_scores))
     variance = float(values.var())
     if not variance > 1e-24 * max(1.0, float(np.abs(values).max())) ** 2:
         return DependenceReport(False, note=_TESTED.format(time=time, n=n))
-    p_value, ratio, block_length = _slowest_variation(series, positions, values, variance, time)
+    if sum(len(sequence) // block_lengths[0] for sequence in positions) < MIN_BLOCKS:
+        note = _UNTESTED_SEQUENCES.format(time=time, n=n, blocks=MIN_BLOCKS, block=block_lengths[0])
+        return DependenceReport(False, note=note)
+    p_value, ratio, block_length = _slowest_variation(
+        series, positions, values, block_lengths, time
+    )
     if p_value > level:
         return DependenceReport(False, p_value=p_value, note=_TESTED.format(time=time, n=n))
     message = _STRONGER.format(
@@ -224,18 +235,18 @@ def _without_fold_means(series, is_scored, folds):
     return residuals
 
 
-def _slowest_variation(series, positions, values, variance, time):
+def _slowest_variation(series, positions, values, block_lengths, time):
     """Return the smallest p-value over lengths of blocks, with its ratio and length in records.
 
-    The ratio is that of the variance of block means to the declared one. The result is (1, 1, 0) if
-    there are too few blocks of each length. ``positions``: those in
-    ``series`` of the scores of each sequence; ``values``: all scores, of this ``variance``;
-    ``time``: the declared autocorrelation time in records.
+    The ratio is that of the variance of block means to the declared one. Lengths with fewer than 6
+    blocks are left out; the first has as many. ``positions``: those in ``series`` of the scores of
+    each sequence; ``values``: all scores; ``block_lengths``: in records; ``time``: the declared
+    autocorrelation time in records.
     """
+    variance = float(values.var())
     excess_kurtosis = float(np.mean((values - values.mean()) ** 4)) / variance**2 - 3.0
     worst = (1.0, 1.0, 0)
-    for length_in_times in BLOCK_LENGTHS:
-        block_length = math.ceil(length_in_times * time)
+    for block_length in block_lengths:
         block_means = np.concatenate(
             [_block_means(series[sequence], block_length) for sequence in positions]
         )

@@ -37,7 +37,7 @@ _LOG_QUARTER = math.log(0.25)
 def _chain_rate(value, mean, contraction):
     r"""Return the Leon-Perron rate of a stationary chain, in nats per record, and its slope.
 
-    For a stationary chain whose operator on mean-zero functions has norm ``contraction`` in (0, 1),
+    For a stationary chain whose operator on mean-zero functions has norm ``contraction`` in [0, 1),
     ``P[q(X) >= value] <= exp(-n * rate)`` if ``value > mean``. The slope is the derivative of the
     rate by the mean.
     ``contraction`` is the second singular value of :math:`D_\pi^{1/2} P D_\pi^{-1/2}`.
@@ -147,7 +147,8 @@ def _newton_from_left(rate_and_slope, start, values, rates):
 def binomial_lower_limit(values: Array, log_failures: Array, n: int) -> Array:
     r"""Return Clopper-Pearson limits for the mean of ``n`` independent 0/1 scores.
 
-    The scores may have different expectations; the limits are for the average of these.
+    The scores may have different expectations; the limits are for the average of these. Failure
+    probabilities above 1/4 count as 1/4.
 
     Theory G8. Hoeffding 1956, Theorem 4: among independent bits of average mean :math:`\mu`,
     :math:`P[S \ge k]` is largest for equal means when :math:`k \ge n\mu + 1`. The limit
@@ -174,7 +175,7 @@ def binomial_lower_limit(values: Array, log_failures: Array, n: int) -> Array:
 def _hinge(mean, corner, n):
     r"""Return ``ln E (B - t)_+`` of ``B = Bin(n, mean)``, its slope and ``E[B - t | B > t]``.
 
-    ``corner`` is the whole number ``t``; the slope is the derivative by the mean.
+    ``corner`` is the whole number ``t``; the slope is the derivative of this log by the mean.
     :math:`E(B-t)_+ = n\mu P[B' \ge t] - tP[B > t]` with :math:`B' \sim Bin(n - 1, \mu)`, written
     with the probability of :math:`B' = t`: only a factor of about the squared deviation cancels.
     """
@@ -187,7 +188,7 @@ def _hinge(mean, corner, n):
     density = np.exp(log_density) / n  # of B' at t
     above = betainc(alpha, beta, mean)  # P[B > t]
     excess = expected_successes * complement * density + (expected_successes - corner) * above
-    slope = n * (above + complement * density)  # n P[B' >= t]
+    slope = n * (above + complement * density)  # of the excess: n P[B' >= t]
     return np.log(np.maximum(excess, 0.0)), slope / excess, excess / above
 
 

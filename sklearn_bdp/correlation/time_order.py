@@ -48,7 +48,8 @@ class TimeOrdered(CorrelationModel):
     Raises
     ------
     ValueError
-        If a date is missing or has no order.
+        If a date is missing or has no order, or if ``horizon`` is not at least 1 date, or a span of
+        time without dates.
 
     See Also
     --------
@@ -57,7 +58,8 @@ class TimeOrdered(CorrelationModel):
     Notes
     -----
     :meth:`log_tail` and :meth:`mean_lower_limit` are the bound of Azuma and Hoeffding, which holds
-    for any queries. Searches use sharper limits by betting with stakes that are fixed in advance
+    for all means of scores; for a given ``sensitivity``, there is no bound. Searches use sharper
+    limits by betting with stakes that are fixed in advance
     (:func:`~sklearn_bdp.intervals.bounds.martingale_lower_limit`). Without declared dependence,
     leakage has no bound, so that :meth:`bdp_epsilon` and :meth:`dp_epsilon` raise ``ValueError``.
 
@@ -138,7 +140,7 @@ class TimeOrdered(CorrelationModel):
 
     @property
     def _gap(self):
-        """Number of dates to drop before a holdout, whose labels may be known after a forecast."""
+        """Number of dates to drop before a holdout, because forecasts may not know their labels."""
         return self.horizon if self.horizon > 1 else 0
 
     def _records_of(self, date_codes):

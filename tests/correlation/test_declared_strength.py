@@ -77,6 +77,20 @@ def test_too_few_records_are_not_testable():
     assert autocorrelation_time_test(np.ones(100), 1.0).p_value is None
 
 
+def test_short_sequences_are_not_testable():
+    """Many scores, but no sequence has a block of three autocorrelation times."""
+    scores = np.random.default_rng(0).random(600)
+    short = autocorrelation_time_test(scores, 5.0, sequences=np.arange(600) // 10)
+    assert (short.misfit, short.p_value) == (False, None)
+    assert "not testable" in short.note
+    long = autocorrelation_time_test(scores, 5.0, sequences=np.arange(600) // 100)
+    assert long.p_value is not None
+    # Twenty scores are 18 autocorrelation times of 1.1, but only five blocks of four records.
+    few = autocorrelation_time_test(scores[:20], 1.1)
+    assert few.p_value is None
+    assert "at least 24" in few.note
+
+
 @pytest.mark.parametrize(
     "bad", [{"time": 0.5}, {"scores": np.ones((2, 2))}, {"level": 0.0}, {"sequences": [1, 2]}]
 )

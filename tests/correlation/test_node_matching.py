@@ -28,7 +28,7 @@ def test_tested_nodes_have_as_many_labeled_neighbors_as_holdout_nodes(name):
     node_matching, split, network = matching(GRAPHS[name])
     edges = network.adjacency_ > 0
     np.testing.assert_array_equal(
-        node_matching.holdout_neighbors, edges[split.holdout][:, split.train].sum(axis=1)
+        node_matching.n_holdout_neighbors, edges[split.holdout][:, split.train].sum(axis=1)
     )
     folds = node_matching.folds(5)
     tested = np.concatenate([test for _, test in folds])
@@ -50,7 +50,7 @@ def test_tested_nodes_have_as_many_labeled_neighbors_as_holdout_nodes(name):
     labeled_neighbors = np.log1p(np.concatenate(labeled_neighbors))
     assert weights.min() >= 0.0
     assert weights.sum() == pytest.approx(1.0)
-    log_holdout_neighbors = np.log1p(node_matching.holdout_neighbors)
+    log_holdout_neighbors = np.log1p(node_matching.n_holdout_neighbors)
     part = (weights @ labeled_neighbors - labeled_neighbors.mean()) / (
         log_holdout_neighbors.mean() - labeled_neighbors.mean()
     )
