@@ -66,7 +66,11 @@ class LedgerURL(str):
         return self
 
     def _only_value(self, name, parameters, *, default=None):
-        """Return the value of a parameter; raise ValueError if it has several, or is missing."""
+        """Return the only value of a parameter, or ``default`` if the parameter is missing.
+
+        Raise ValueError if the parameter has several values, if its value is empty, and if it is
+        missing without a default. ``parameters``: pairs of name and value.
+        """
         values = [value for parameter, value in parameters if parameter == name]
         if not values and default is not None:
             return default
@@ -111,7 +115,10 @@ class LedgerURL(str):
 
 
 def _check_hosts(url_parts: SplitResult) -> None:
-    """Raise ValueError if reserved characters of a password were read as a host or a path."""
+    """Raise ValueError if reserved characters of a password were read as a host or a path.
+
+    Raise it, too, if a port is not a number.
+    """
     hosts = url_parts.netloc.rpartition("@")[2]
     # Without IPv6 addresses, which are in brackets and contain colons.
     ports = [re.sub(r"\[.*\]", "", host).partition(":")[2] for host in hosts.split(",")]

@@ -1,12 +1,12 @@
 """SQL statements that create, read and write ledgers in a PostgreSQL database.
 
 All names are qualified with their schema, so the search_path of a role has no effect. Roles write
-through functions that run with the rights of the owner of the tables. These functions append
-entries and can neither change nor remove them.
+through functions that run with the rights of the owner of the tables. These functions create
+ledgers and append entries, and can neither change nor remove entries.
 """
 
 #: First key of the advisory locks that show who is writing. The second key is a hash of schema
-#: and holdout.
+#: and holdout. The key alone is that of the lock that creators of ledgers hold.
 ADVISORY_LOCK = 1111773233
 
 TABLES = """

@@ -159,7 +159,7 @@ class SQLiteBackend(Backend):
                 draft.unlink()
 
     def read(self, after_number, limit=None):
-        """Return the contents of the file, None without a file."""
+        """Return the contents of the file; None without a file, unless one was opened before."""
         if self._connection is None and not os.path.isfile(self.path):
             return None
         with self._translated():
@@ -206,7 +206,8 @@ class SQLiteBackend(Backend):
     def lock(self, timeout):
         """Return a context manager that holds the lock of the database; first come, first served.
 
-        A writer does not wait for its turn longer than ``_LONGEST_TURN_WAIT`` seconds.
+        A writer does not wait for its turn longer than ``_LONGEST_TURN_WAIT`` seconds. Then it
+        tries to get the lock out of turn. Raises LedgerBusyError after ``timeout`` seconds.
         """
         turn = None
         try:
@@ -222,7 +223,8 @@ class SQLiteBackend(Backend):
     def _begin_writing(self, turn, timeout):
         """Begin a writing transaction at this writer's turn, or after ``_LONGEST_TURN_WAIT``.
 
-        Raises the error of the database if that has not succeeded after ``timeout`` seconds.
+        Raises the error of the database if that has not succeeded after ``timeout`` seconds, and
+        any error but a busy database at once.
         """
         start_time = time.monotonic()
         while True:
@@ -292,7 +294,10 @@ class SQLiteBackend(Backend):
         return self._connection if self._owner_pid == os.getpid() else None
 
     def _begin(self, statement, *, busy_timeout=None):
-        """Execute a BEGIN statement; ``busy_timeout``: seconds, by default those of the backend."""
+        """Execute a BEGIN statement, after opening the file if this process has not.
+
+        ``busy_timeout``: seconds, by default those of the backend.
+        """
         if self._own_connection() is None:
             self._connect()
         seconds = self._timeout if busy_timeout is None else busy_timeout
@@ -300,7 +305,7 @@ class SQLiteBackend(Backend):
         self._connection.execute(statement)
 
     def _connect(self):
-        """Open an existing ledger file; raise if its tables are not those of a ledger."""
+        """Open an existing ledger file; raise LedgerError unless it has the tables of a ledger."""
         connection = sqlite3.connect(
             f"{self.path.as_uri()}?mode=rw",  # does not create a file
             uri=True,
@@ -381,7 +386,7 @@ def is_ledger_file(path):
 
 
 def _check_schema(connection, path):
-    """Raise LedgerError unless the file has the tables and triggers of this format, undamaged."""
+    """Raise LedgerError unless the file is undamaged and has a known format and its tables."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != APPLICATION_ID:
         raise LedgerCorruptedError(f"ledger {path} is not a ledger of this package.")

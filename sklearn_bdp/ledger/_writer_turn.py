@@ -53,7 +53,7 @@ class WriterTurn:
     def _draw_number(self) -> None:
         """Draw the next number of the queue file, and lock the byte of this number.
 
-        No number is set if another process keeps the queue file locked.
+        No number is set if another process keeps the queue file or this byte locked.
         """
         is_new = not self._path.exists()
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._mode)

@@ -2,7 +2,8 @@
 
 A backend stores texts and does not interpret them. The hash chain and the secret state are handled
 by :class:`~sklearn_bdp.ledger.ledger.Ledger`, so a backend can only fail by losing or changing
-texts. The chain detects that when the ledger is read.
+texts. The chain detects that when the ledger is read, unless the last entries and the head are
+lost together and the reader has not seen them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ FORMAT = max(FORMATS)  # format of new ledgers; earlier formats can be read and 
 
 
 class Row(NamedTuple):
-    """One entry as it is stored, all of it texts but its number.
+    """One entry as it is stored.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ class Row(NamedTuple):
     content : str
         Canonical JSON of a batch, or of a note's name and content.
     answers : str
-        Canonical JSON of the columns of a batch.
+        Canonical JSON of the columns of a batch; ``[]`` for an entry without answers.
     secret_text : str or None
         Canonical JSON of the secret state: noise of the threshold in use, and a salt. Empty if the
         entry does not change it. ``None`` if the user of this process may not read it; this user
@@ -46,7 +47,8 @@ class Row(NamedTuple):
     commitment : str
         Digest of the secret text.
     digest : str
-        Link of the chain: digest of the previous link and of all fields above but the secret text.
+        Link of the chain: digest of the previous link, and of kind, content, answers and
+        commitment.
     """
 
     number: int
@@ -70,10 +72,11 @@ class LedgerContents(NamedTuple):
     head : tuple of int and str
         Number and digest of the last entry; 0 and ``header_digest`` before the first entry.
     known_digest : str or None
-        Digest of the entry with the number that was passed to :meth:`Backend.read`, ``None`` if
-        it is missing; ``header_digest`` for 0.
+        Digest of the last entry that the reader knows, with the number that was passed to
+        :meth:`Backend.read`. ``header_digest`` for the number 0. If the entry is missing, ``None``
+        or another text.
     rows : sequence of Row
-        Entries after that number, in order: all, or the requested number.
+        Entries after that number, in order: all of them, or at most ``limit``.
     """
 
     header: str
@@ -171,11 +174,22 @@ class Backend(abc.ABC):
         ----------
         head : tuple of int and str
             Number and digest of the last entry.
+
+        Raises
+        ------
+        NotImplementedError
+            If the backend does not support repairs.
         """
         raise NotImplementedError(f"the head of {self} cannot be moved by a command.")
 
     def delete(self) -> None:
-        """Delete the ledger."""
+        """Delete the ledger.
+
+        Raises
+        ------
+        NotImplementedError
+            If the backend does not support deletion.
+        """
         raise NotImplementedError(f"{self} cannot be deleted by a command.")
 
     def check_process(self) -> None:  # noqa: B027  (most can write everywhere)
@@ -247,7 +261,7 @@ class MemoryBackend(Backend):
             self._lock.release()
 
     def append(self, expected_head, row):
-        """Store the next entry."""
+        """Store the next entry; raise LedgerCorruptedError if the head has another number."""
         if expected_head[0] != len(self._rows):
             raise LedgerCorruptedError("the ledger in memory has another head.")
         self._rows.append(row)

@@ -15,9 +15,9 @@ from sklearn_bdp.ledger.records import (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerTotals:
-    """Totals of all answers and of the information spent, after the latest batch."""
+    """Totals of all answers and of the information spent, after the last entry."""
 
-    number: int = 0  # of batches with a new query; the number of the latest batch
+    number: int = 0  # of batches with a new query and of the final report; that of the latest one
     time: str = ""  # of the latest batch, ISO 8601, UTC
     n_answered: int = 0  # answers
     n_above: int = 0  # corrected answers
@@ -32,7 +32,8 @@ class LedgerTotals:
     dp_epsilon: float | None = 0.0
     seeded: bool = False  # whether a fixed ``random_state`` made the noise of any batch
     closed: bool = False  # whether the final report was made: no new query is accepted
-    #: Released class proportions (theory G20): cell and limits by class and classes.
+    #: Released class proportions (theory G20): by the name of the class and the classes, a list of
+    #: the cell and both limits.
     shares: dict = dataclasses.field(default_factory=dict)
     #: Queries of a lower bound on the denominator of a ratio (theory G34), and those of them in
     #: which the denominator was below it.

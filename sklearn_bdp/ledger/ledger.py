@@ -222,9 +222,9 @@ class Ledger:
     def verified_state(self) -> Iterator[LedgerState]:
         """Yield the state that this process has verified so far.
 
-        The backend is read only if this process has not read it yet. Recorded answers never
-        change, and later entries of other processes are read when a batch is written. So this
-        state suffices to look up answers before a batch and to describe them afterwards.
+        The backend is read only if this process has no state yet, or lost it by an error. Recorded
+        answers never change, and later entries of other processes are read when a batch is written.
+        So this state suffices to look up answers before a batch and to describe them afterwards.
         """
         self.backend.check_process()
         if self._owner_pid != os.getpid():  # after a fork: the holder of the lock is not here
@@ -279,9 +279,9 @@ class Ledger:
     def transaction(self, *, write: bool = False) -> Iterator[LedgerState]:
         """Yield the current state of the ledger, after reading the backend.
 
-        ``write=True`` holds the lock of the backend, and the state then can append one entry. It
-        raises LedgerUnavailableError if the ledger was moved, or if this user may not read the
-        secret state.
+        With ``write=True`` the transaction holds the lock of the backend, and the state can append
+        one entry. LedgerUnavailableError is then raised if the ledger was moved, or if this user
+        may not read the secret state.
         """
         with self.verified_state():
             if not write:
@@ -333,22 +333,25 @@ class Ledger:
         if self._checks_head and ledger_state.head != contents.head:
             raise corrupted_error(self.backend, "its log and its head do not agree")
         self._read_latest_record(ledger_state)
+        self._check_expected_head(ledger_state)  # after an error the next reader expects it, too
         self._state = ledger_state
-        self._check_expected_head(ledger_state)
+        self._expected_head = None
 
     def _check_expected_head(self, ledger_state):
-        """Raise unless the chain contains the head that was seen earlier, if any.
+        """Raise LedgerCorruptedError unless a chain contains the head that was seen earlier.
 
-        This process has seen it, or the one that pickled the holdout.
+        This process has seen that head, or the one that pickled the holdout. Without one, return.
         """
         if self._expected_head is not None and self._expected_head[0] > 0:
             number, digest = self._expected_head
             if number > len(ledger_state.digests) or ledger_state.digests[number - 1] != digest:
                 raise corrupted_error(self.backend, "entries seen earlier are missing")
-        self._expected_head = None
 
     def _add(self, ledger_state, row, *, is_recent):
-        """Add a verified row to a state; raise LedgerCorruptedError if it cannot be parsed."""
+        """Add a verified row to a state; raise LedgerCorruptedError if it cannot be parsed.
+
+        ``is_recent``: whether a batch is parsed; see :meth:`LedgerState.add`.
+        """
         try:
             ledger_state.add(row, is_recent=is_recent)
             return
@@ -366,10 +369,11 @@ class Ledger:
         raise corrupted_error(self.backend, f"entry {number} cannot be read")
 
     def _verify(self, row, number, previous_digest, *, checks_secret=True):
-        """Raise unless a row is entry ``number`` of the chain and follows ``previous_digest``.
+        """Raise LedgerCorruptedError unless a row is entry ``number`` of the chain.
 
-        ``checks_secret``: whether the secret state must match its commitment. Those of earlier
-        entries are not used again, and need not.
+        ``previous_digest``: link that the row must follow. ``checks_secret``: whether the secret
+        state must match its commitment. Secret states of earlier entries are not used again, and
+        need not match.
         """
         stored_number, entry_kind, content, answers, secret_text, commitment, digest = row
         is_intact = (
@@ -384,7 +388,10 @@ class Ledger:
             raise corrupted_error(self.backend, f"the chain breaks at entry {number}")
 
     def _load(self, after_number, limit):
-        """Return at most ``limit`` rows after a number; raise unless they were verified earlier."""
+        """Return at most ``limit`` rows after an entry number.
+
+        Raise LedgerCorruptedError unless they are the entries that were verified earlier.
+        """
         rows = self.backend.read(after_number, limit).rows[:limit]
         for number, row in enumerate(rows, after_number + 1):
             self._verify(row, number, self._state.digest_before(number))
@@ -440,7 +447,7 @@ class Ledger:
             _LOGGER.info("ledger %s: closed by the final report", self.backend)
 
     def _open(self, contents):
-        """Return the state of a ledger without entries, after checking its header.
+        """Return a :class:`LedgerState` without entries, after checking the header of the ledger.
 
         ``contents``: :class:`LedgerContents` of the backend.
         """
@@ -508,9 +515,9 @@ class Ledger:
         return differences
 
     def _data_difference(self, expected_header, header):
-        """Return a text on how the records differ from those in the ledger, by its header.
+        """Return a text on how the records differ from those in the ledger, by both headers.
 
-        It has no digests of single columns: they would depend on holdout records.
+        Headers have no digests of single columns, which would depend on holdout records.
         """
         n = _n_holdout_records(expected_header)
         n_in_ledger = _n_holdout_records(header)
@@ -540,7 +547,7 @@ class Ledger:
 def _has_other_columns(expected_header, header):
     """Return whether two headers are about tables with different names of columns.
 
-    False if one of the tables has no names.
+    False if one of the headers has no digest of names.
     """
     names_digest = expected_header.get("columns")
     names_digest_in_ledger = header.get("columns")
@@ -549,7 +556,7 @@ def _has_other_columns(expected_header, header):
 
 
 def _n_holdout_records(header):
-    """Return the number of holdout records by a header; None if it is not in it."""
+    """Return the number of holdout records in a header; None if the header lacks it."""
     settings = header.get("settings")
     return settings.get("n") if isinstance(settings, dict) else None
 

@@ -38,7 +38,7 @@ class SystemNote(enum.Enum):
     TRAINING_TARGETS = "training targets"  # the classes or the range of the training targets
     LARGEST_GROUP = "largest group"  # number of its records, before the split
     STRATIFIED = "stratified"  # the split was stratified by the targets (theory G28)
-    ORDER = "order of units"  # random seed of the order of the units (theory G28)
+    ORDER = "order of units"  # secret hex text that seeds the order of the units (theory G28)
     ERROR_CLIPS = "error clips"  # from out-of-fold training errors, at the first query (G31)
     STATEMENTS = "statements"  # fixed on the training set before they were queried
     CLOSING = "closing"  # a final report was begun, and its cost if it does not finish (G35)
@@ -50,7 +50,7 @@ class Entry:
     """One verified entry of the log."""
 
     number: int  # 1, 2, ...
-    digest: str  # link of the chain: digest of the entry and of the entry before it
+    digest: str  # link of the chain: digest of the entry and of the link before it
     commitment: str  # digest of the secret state
     record: BatchRecord | None  # None for a note
     answers: Any  # Answers of a batch; () for a batch without answers and for a note
@@ -79,7 +79,7 @@ class _Index:
         self._check_texts: list[str] = []  # JSON texts of batch records without answers
 
     def add(self, row: Row) -> None:
-        """Add the next entry."""
+        """Add the next entry, unless it is a note."""
         if row.kind == "batch":
             if row.answers == "[]":
                 self._check_texts.append(row.content)
@@ -169,7 +169,7 @@ class LedgerState:
         self._notes |= {SystemNote(name): [content] for name, content in header["facts"].items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes by name; a copy of all rows without secrets replaces the ledger."""
+        """Return the attributes by name; rows are then read from a copy of all, without secrets."""
         rows = [row._replace(secret_text="") for row in self.rows()]
         return vars(self) | {
             "_load": _LoadedRows(rows),
@@ -359,7 +359,7 @@ class LedgerState:
         return list(self._notes.get(name, ()))
 
     def moved_to(self) -> str | None:
-        """Return the location that the ledger was moved to, or None."""
+        """Return the location that the ledger was moved to; None if it was not or came back."""
         move_notes = self.notes(SystemNote.MOVED)
         return move_notes[-1]["to"] if move_notes else None
 

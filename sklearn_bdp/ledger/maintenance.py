@@ -24,7 +24,9 @@ from sklearn_bdp.ledger.records import canonical, parse_json
 
 
 def list_ledgers(location: Any) -> list[Any]:
-    """Return the locations of the ledgers in a folder or a database, or at one path or URL.
+    """Return the locations of the ledgers in a folder or a database.
+
+    A path that is not a folder and a URL with ``holdout=`` are returned without a check.
 
     Parameters
     ----------
@@ -53,7 +55,8 @@ def list_ledgers(location: Any) -> list[Any]:
 def copy_ledger(source: Any, target: Any) -> tuple[int, str]:
     """Copy a ledger with its secret state; return number and digest of the last entry.
 
-    ``source``, ``target``: locations as for :class:`~sklearn_bdp.ledger.ledger.Ledger`.
+    Raises LedgerError if the target has a ledger. ``source``, ``target``: locations as for
+    :class:`~sklearn_bdp.ledger.ledger.Ledger`.
     """
     source_ledger = Ledger(source)
     target_backend = backend_at(target)
@@ -69,8 +72,9 @@ def move_ledger(source: Any, target: Any) -> tuple[int, str]:
     """Move a ledger; return number and digest of the last entry.
 
     From then on the source answers no query and names the target. The source is marked first, so
-    that both never answer at the same moment. The same call completes an interrupted move. Raises
-    LedgerError if the source was moved elsewhere, or if the target has another ledger.
+    that both never answer at the same moment. The same call completes an interrupted move. If the
+    target cannot be created, the mark is withdrawn. Raises LedgerError if the source was moved
+    elsewhere, or if the target has another ledger.
     ``source``, ``target``: locations as for :class:`~sklearn_bdp.ledger.ledger.Ledger`.
     """
     source_ledger = Ledger(source)
@@ -199,7 +203,10 @@ def _exists_error(backend):
 
 
 def _convert(contents: LedgerContents) -> tuple[str, str, list[Row]]:
-    """Return header, its digest and rows in the format of this version, with new digests."""
+    """Return header, its digest and rows in the format of this version, with new digests.
+
+    ``contents``: those of a ledger of an earlier format.
+    """
     older_header = parse_json(contents.header)
     chain = Chain()
     header = canonical(
@@ -242,7 +249,7 @@ def _with_charge(note_text):
 def _with_finding(record_text):
     """Return the JSON text of a batch, with the result of a check as ``finding``.
 
-    Format 5 stored this result as ``word``.
+    Format 5 stored this result as ``word``. Other texts are returned unchanged.
     """
     record = parse_json(record_text)
     checks = record.get("checks", {})

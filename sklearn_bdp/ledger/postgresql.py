@@ -374,7 +374,6 @@ class PostgreSQLBackend(Backend):
 
         ``relations``: names of schema, ledger relation and entry relation, by default those in use.
         """
-        # Names: of the schema, of the relation of ledgers, and of the relation of entries.
         schema, ledger, log = relations or self._relations
         return self._execute(
             connection, statement, parameters, schema=schema, ledger=ledger, log=log
@@ -464,7 +463,7 @@ class PostgreSQLBackend(Backend):
         return " ".join(phrases)
 
     def _is_recorded(self, row):
-        """Return whether an entry was recorded; None if the server cannot be reached."""
+        """Return whether an entry was recorded; None if the server cannot be reached in time."""
         session = self._own_session()
         try:
             with self._translated():
@@ -478,7 +477,7 @@ class PostgreSQLBackend(Backend):
     # -- the connection -----------------------------------------------------------------------
 
     def _own_session(self):
-        """Return the session that all backends of this process share for the URL."""
+        """Return the session that all backends of this process with the same URL share."""
         if self._session is None or self._session.owner_pid != os.getpid():
             self._session = _session_of(self.url)
             self._locked_connection = None
@@ -638,7 +637,9 @@ class PostgreSQLBackend(Backend):
 
 @contextlib.contextmanager
 def _reply_within(connection, seconds):
-    """Shut a connection down if the block takes longer; yield an event that is set if it did.
+    """Shut a connection down if the block takes longer than ``seconds``.
+
+    Yields an event that is set if it did.
 
     A server whose processes are stopped still acknowledges TCP packets, so only the waiting
     process can notice that it does not reply.

@@ -16,13 +16,13 @@ from sklearn_bdp.utils.score_units import open_ends_from_unit
 
 
 def _reject_constant(constant):
-    """Raise ValueError for NaN and infinities, which are no JSON."""
+    """Raise ValueError for NaN and infinities, which are not JSON."""
     raise ValueError("no finite number")
 
 
 #: Return the canonical JSON text of a content: sorted keys, no spaces, floats to the last bit.
 canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
-#: Return the content of a JSON text; raise ValueError for any other text.
+#: Return the content of a JSON text; raise ValueError for a text that is not JSON.
 parse_json = json.JSONDecoder(parse_constant=_reject_constant).decode
 
 
@@ -41,7 +41,7 @@ def unpack_doubles(text):
 
 
 def is_packable(value):
-    """Return whether a field of the predictive code is a list of floats to be packed."""
+    """Return whether a field of the predictive code is a list of at least ten floats."""
     return (
         isinstance(value, list)
         and len(value) >= _MIN_PACKED_LENGTH
@@ -49,7 +49,7 @@ def is_packable(value):
     )
 
 
-LARGEST_NUMBER = 1e300  # of a stored number: finite, and products of stored numbers do not overflow
+LARGEST_NUMBER = 1e300  # bound of stored numbers: their sums and differences are finite, too
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +201,7 @@ STORED_SHAPE_NAMES = {
 MAX_DECIMAL_ANSWERS = 100
 
 _NUMBER_COLUMNS = [name for name, value_type in COLUMNS.items() if value_type != "text"]
-#: Largest value of each of these columns.
+#: Largest value in each of ``_NUMBER_COLUMNS``.
 _MAX_NUMBERS = np.array(
     [LARGEST_NUMBER if COLUMNS[name] == "length" else 1.0 for name in _NUMBER_COLUMNS]
 )
@@ -247,8 +247,8 @@ class Answers(Sequence[AnswerRecord]):
     Parameters
     ----------
     columns : dict
-        Sequences of values by name, see ``COLUMNS``. A sequence of length 1 is the value of all
-        answers.
+        Sequences of values by name, see ``COLUMNS``. ``"value"`` has one for each answer. Another
+        sequence of length 1 is the value of all answers. Missing columns of texts are None.
     batch : int
         Number of the batch.
     time : str
@@ -323,8 +323,8 @@ class Answers(Sequence[AnswerRecord]):
     def to_json(self):
         """Return the canonical JSON text of the columns.
 
-        A column whose values are all equal is written as one value. Numbers of a batch with more
-        than ``MAX_DECIMAL_ANSWERS`` answers are packed.
+        A column other than ``"value"`` whose values are all equal is written as one value. Other
+        numbers of a batch with more than ``MAX_DECIMAL_ANSWERS`` answers are packed, except flags.
         """
         stored_columns = {}
         for name, column in self.columns.items():
@@ -369,7 +369,7 @@ def _check_scale(display_name, range_min, range_max, *open_ends):
 
 
 def _check_column(name, values, n_answers):
-    """Return ``n_answers`` values of a column, after repeating a single one.
+    """Return ``n_answers`` values of the column ``name``, after repeating a single one.
 
     Raises ValueError for another number or type of values.
     """
