@@ -459,8 +459,8 @@ def warn_clipped_score(metric, clipping, of):
         of=of,
         n=clipping.n,
         n_clipped=clipping.n_clipped,
-        clipped=clipping.clipped / clipping.n,
-        plain=clipping.plain / clipping.n,
+        clipped=clipping.clipped_sum / clipping.n,
+        plain=clipping.unclipped_sum / clipping.n,
         remedy=metric.remedy,
     )
     return True

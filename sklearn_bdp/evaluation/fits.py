@@ -302,9 +302,8 @@ class FinishedFits:
         row_results = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
         if any(result is None or result.clipping is None for result in row_results):
             return math.nan
-        return (
-            math.fsum(result.clipping.plain / result.clipping.n for result in row_results) / n_folds
-        )
+        clippings = [result.clipping for result in row_results]
+        return math.fsum(clipping.unclipped_sum / clipping.n for clipping in clippings) / n_folds
 
     def clipping(self, row):
         """Return the Clipping summed over those folds of a row that have one, None without any."""

@@ -43,6 +43,7 @@ from sklearn_bdp.metrics.label_checks import check_counted_class
 from sklearn_bdp.metrics.ratios import RatioMetric
 from sklearn_bdp.metrics.score_functions import (
     TARGETS_NEAR_ZERO,
+    UNKNOWN,
     UNKNOWN_SCORER,
     WORST_LOSS,
     PublicRange,
@@ -61,26 +62,29 @@ _MAX_BLOCKS = 200
 _MIN_EVENTS, _MIN_EVENTS_PRECISION = 12, 15
 #: Fewest correct out-of-fold predictions of each class for an interval.
 _MIN_CORRECT = 5
-#: The clip of squared errors is this factor times this quantile of those of the training set.
+#: The clip of squares is this factor times this quantile of the squares of training records.
 _CLIP_FACTOR, _CLIP_QUANTILE = 1.5, 0.999
-#: Quantile for the clip of losses that are large for targets near 0.
+#: Quantile for the clip of losses that are large for numbers near 0, which has the same factor.
 _LOSS_CLIP_QUANTILE = 0.99
 #: Largest number of cells of a confusion matrix that is used.
 _MAX_CONFUSION_CELLS = 400
+#: Ends of the names of scikit-learn's functions whose smaller values are better.
+_LOSS_SUFFIXES = ("_error", "_loss", "_deviance")
 #: Averages over records or over all labels together, which a rare label changes little.
 _POOLED_AVERAGES = ("samples", "micro")
 #: Smallest margin around the scores of candidates in the public range of an unknown scorer, as a
-#: fraction of the scores.
+#: fraction of the largest absolute score.
 _MIN_MARGIN = 0.1
 
-#: Metrics of two classes that are functions of a proportion of hits, by scikit-learn's function.
+#: Metrics of two classes that are functions of a proportion of hits, by name of scikit-learn's
+#: function.
 _RATIO_METRICS: dict[str, type[RatioMetric]] = {
     metric_class.score_function: metric_class
     for metric_class in METRICS.values()
     if issubclass(metric_class, RatioMetric) and metric_class.score_function
 }
 
-#: Reason for no interval, as a clause for messages: influence values have no spread.
+#: Reason for no interval, as a clause for messages: influence values or errors have no spread.
 _NO_VARIATION = "its out-of-fold score does not vary"
 #: Reason for no interval if records are dates, as a clause for messages.
 OF_DATES = (
@@ -133,13 +137,14 @@ class TrainingReference:
     Parameters
     ----------
     score : float
-        Score of pooled out-of-fold predictions by the formula that is applied to the holdout; NaN
-        if it is undefined.
+        Score of pooled out-of-fold predictions, in score units, by the formula that is applied to
+        the holdout; NaN if it is undefined. For a scorer that calls the model, the mean score of
+        the folds.
     clips : tuple of SquareClips
-        Clips of each output for metrics of squared errors; empty for others.
+        Clips of each output for metrics of squared errors; empty without clips.
     loss_clips : tuple of float
-        Clip of each output for losses that are large for targets near 0; empty for others.
-    family : str
+        Clip of each output for losses that are large for numbers near 0; empty without clips.
+    family : {"none", "ratio", "proportion", "loss", "median"}
         Family of limits; ``"none"`` without an interval, ``"ratio"`` for exact limits.
     spread : InfluenceSpread, ErrorDistribution or None
         Spread of the score in units of [0, 1]; None without an interval and for exact limits.
@@ -179,12 +184,12 @@ class RatioCounts:
         return f"<raw counts of a {self.ratio_kind}>"
 
     def value(self, floor: int) -> float:
-        """Return the score if the denominator is at least ``floor`` records.
+        """Return the score, with a denominator of at least ``floor`` records.
 
         Parameters
         ----------
         floor : int
-            Lower bound on the number of records that count.
+            Number of records that replaces a smaller ``n_counted``.
 
         Returns
         -------
@@ -205,7 +210,8 @@ class RatioCounts:
         Returns
         -------
         float
-            One record changes the proportion by at most ``1 / floor``, and F1 by twice that.
+            One record changes the proportion by at most ``1 / floor``, and F1 by twice that. At
+            most 1.
         """
         slope = 1.0 if self.ratio_kind == "share" else 2.0
         return min(1.0, slope / max(floor, 1))
@@ -213,20 +219,20 @@ class RatioCounts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ApproximateMetric(BoundedMetric):
-    """A scikit-learn scorer that ranks candidates with an approximate interval.
+    """A scorer without a proven bound that ranks candidates, with an approximate interval or none.
 
     Parameters
     ----------
     name : str
-        Name of the scorer or of its function.
+        Name of the scorer, of its function or of its class.
     scoring : object
-        The caller's ``scoring`` argument: a name or a scorer.
+        The caller's ``scoring`` argument: a name, a scorer or a function.
     scorer : callable
-        The scorer itself.
+        The scorer itself, or the caller's function.
     lower, upper : float
         Public range in score units that is mapped to [0, 1].
     is_open : bool
-        Whether scores may lie below ``lower``.
+        Whether scores may lie outside this range; see :attr:`open_ends`.
     digest : str
         Digest of the scorer, which identifies it in a ledger.
     """
@@ -259,12 +265,12 @@ class ApproximateMetric(BoundedMetric):
 
     @property
     def function_name(self) -> str:
-        """Name of scikit-learn's score function, empty for a caller's function."""
+        """Name of scikit-learn's score function; empty for others, and if its range is unknown."""
         return _sklearn_function_name(self.scorer)
 
     @property
     def facts(self) -> ScoreFunction:
-        """Facts about scikit-learn's score function; `UNKNOWN` for a caller's function."""
+        """Facts about the score function; `UNKNOWN` for a function without an entry."""
         return score_function(self.function_name)
 
     def predictions(self, estimator: Any, X: Any, y: ArrayLike) -> Predictions:
@@ -371,7 +377,7 @@ class ApproximateMetric(BoundedMetric):
         return RatioCounts(self._ratio_kind, n_hits, int(np.count_nonzero(is_counted)))
 
     def _exact_reference(self, predictions, reference):
-        """Return the reference for exact limits, None for other metrics and without two classes."""
+        """Return the reference for exact limits, None for other metrics and targets."""
         y = predictions.y
         response = predictions.response
         if self._ratio_kind is None or y.ndim != 1 or response.shape != y.shape:
@@ -387,13 +393,13 @@ class ApproximateMetric(BoundedMetric):
     def statistic(self, predictions: Predictions, reference: TrainingReference) -> float:
         """Return the score that the interval is about, in score units.
 
-        Squared errors, deviations from the training mean, and losses that are large for targets
-        near 0 are clipped at the clips of the reference. Other metrics are those of scikit-learn.
+        Squared errors, deviations from the training mean, and losses that are large for numbers
+        near 0 are clipped at the clips of the reference. Otherwise the score is that of the scorer.
         """
         if reference.loss_clips:
-            losses = self._clipped_log_losses(predictions, reference)
+            losses = self._clipped_record_losses(predictions, reference)
         elif self.facts.averages_clipped_squares and reference.clips:
-            losses, deviations = self._clipped_losses(predictions, reference)
+            losses, deviations = self._clipped_squares(predictions, reference)
             if self.facts.form is ScoreForm.SQUARED_SKILL:
                 return float(np.mean(1.0 - losses.mean(axis=0) / deviations.mean(axis=0)))
         else:
@@ -403,20 +409,21 @@ class ApproximateMetric(BoundedMetric):
             mean_losses = np.sqrt(mean_losses)
         return -float(np.mean(mean_losses))
 
-    def _clipped_log_losses(self, predictions, reference):
+    def _clipped_record_losses(self, predictions, reference):
         """Return clipped losses of records, of shape (n_records, n_outputs).
 
-        Raises ValueError if `_log_losses` returns None.
+        The losses are those of `_losses_of_records`. Raises ValueError if these are None.
         """
-        losses = self._log_losses(predictions.y, predictions.response)
+        losses = self._losses_of_records(predictions.y, predictions.response)
         if losses is None:
             raise ValueError("some targets or predictions have no loss")
         return np.minimum(losses, reference.loss_clips)
 
-    def _log_losses(self, y, response):
-        """Return losses of records, of shape (n_records, n_outputs).
+    def _losses_of_records(self, y, response):
+        """Return losses of records whose mean, or its root, is minus the score.
 
-        Return None if shapes differ, the scorer has arguments, or a record has no loss.
+        They have the shape (n_records, n_outputs). Return None if the shapes of ``y`` and
+        ``response`` differ, the scorer has arguments, or a record has no loss.
         """
         y = _columns(y)
         response = _columns(response)
@@ -431,17 +438,17 @@ class ApproximateMetric(BoundedMetric):
 
     def _loss_clips(self, predictions):
         """Return the clip of the losses of each output, an empty tuple if there is none."""
-        losses = self._log_losses(predictions.y, predictions.response)
+        losses = self._losses_of_records(predictions.y, predictions.response)
         if losses is None:
             return ()
         clips = np.quantile(losses, _LOSS_CLIP_QUANTILE, axis=0)
         if predictions.from_caller:  # losses of a constant prediction, as in `_clips`
             y = _columns(predictions.y)
-            losses_of_mean = self._log_losses(y, np.broadcast_to(y.mean(axis=0), y.shape))
+            losses_of_mean = self._losses_of_records(y, np.broadcast_to(y.mean(axis=0), y.shape))
             clips = np.maximum(clips, np.quantile(losses_of_mean, _LOSS_CLIP_QUANTILE, axis=0))
         return tuple(_CLIP_FACTOR * clips) if np.all(clips > 0.0) else ()
 
-    def _clipped_losses(self, predictions, reference):
+    def _clipped_squares(self, predictions, reference):
         """Return clipped squared errors, and clipped squared deviations from the training mean.
 
         Both are of shape (n_records, n_outputs).
@@ -514,23 +521,23 @@ class ApproximateMetric(BoundedMetric):
         """Return an evaluation with the raw predictions of holdout records, for :meth:`finish`.
 
         ``by_class`` has the predictions, the score of a scorer that calls the model itself, or None
-        if the model failed. All failures have the same effect: the score is undefined.
+        if the model or the scorer failed. All failures have one effect: the score is undefined.
         """
-        predictions: Any = None
+        predictions_or_score: Any = None
         try:
             with suppress_output():
                 if self.uses_predictions_only:
-                    predictions = self.predictions(estimator, X, y)
+                    predictions_or_score = self.predictions(estimator, X, y)
                 else:
-                    predictions = float(self.scorer(estimator, X, y))
+                    predictions_or_score = float(self.scorer(estimator, X, y))
         except Exception:
-            predictions = None
+            predictions_or_score = None
         return Evaluation(
             per_record=None,
             value=0.0,
             sensitivity=1.0,
             shape=ScoreShape(kind="approximate", family="none"),
-            by_class=predictions,
+            by_class=predictions_or_score,
         )
 
     def training_scores(self, estimator: Any, X: Any, y: ArrayLike) -> tuple[Array | None, float]:
@@ -566,19 +573,22 @@ class ApproximateMetric(BoundedMetric):
         """Ends of the public range beyond which scores may lie: ``""``, ``"lower"``, ``"both"``."""
         if not self.is_open:
             return ""
-        return "lower" if self.function_name else "both"
+        if not self.function_name:
+            return "both"
+        is_bounded_above = self.scorer._sign == -1 or self.facts.public_range is not None
+        return "lower" if is_bounded_above else "both"
 
     def ends_from_unit(self, lower: FloatOrArray, upper: FloatOrArray) -> tuple[Any, Any]:
         return open_ends_from_unit(self.lower, self.upper, self.open_ends, lower, upper)
 
     def with_range(self, scores: ArrayLike) -> ApproximateMetric:
-        """Return the metric with a public range from the scores of a search's candidates.
+        """Return the metric with a public range from training scores of candidates.
 
         Parameters
         ----------
         scores : array-like
-            Cross-validated scores of the candidates, in score units; NaN if undefined. For a
-            caller's scorer, they include scores of single folds.
+            Cross-validated scores of candidates, also of single folds, in score units; NaN if
+            undefined.
 
         Returns
         -------
@@ -617,7 +627,7 @@ class ApproximateMetric(BoundedMetric):
         Parameters
         ----------
         predictions : Predictions
-            Pooled out-of-fold predictions of the training records.
+            Pooled predictions of the training records, out of fold unless they are from the caller.
         unit_codes : ndarray of int, shape (n_records,), or None
             Sampling unit of each record; None if every record is one.
         n_holdout_units, n_holdout_records : int
@@ -626,7 +636,7 @@ class ApproximateMetric(BoundedMetric):
             Clause on why there can be no interval; empty if the caller has no reason.
         are_iid : bool, default=False
             Whether holdout records are independent and identically distributed. Then precision,
-            Jaccard and F1 of two classes have exact limits for all kinds of training records.
+            Jaccard and F1 of two classes have exact limits, whatever the other arguments are.
 
         Returns
         -------
@@ -652,7 +662,7 @@ class ApproximateMetric(BoundedMetric):
         return self._spread_reference(predictions, reference, unit_codes)
 
     def _spread_reference(self, predictions, reference, unit_codes):
-        """Return the reference with the spread of influence values, or why it has no interval."""
+        """Return the reference with the spread of influence values, or a reason for no interval."""
         try:
             with suppress_output():
                 spread = self._influence_spread(predictions, reference, unit_codes)
@@ -673,17 +683,17 @@ class ApproximateMetric(BoundedMetric):
         return dataclasses.replace(reference, family="proportion", spread=spread, reason="")
 
     def pooled(self, predictions: Predictions) -> TrainingReference:
-        """Return the score of pooled out-of-fold predictions and the clips, without an interval.
+        """Return the score of pooled predictions and the clips, without an interval.
 
         Parameters
         ----------
         predictions : Predictions
-            Out-of-fold predictions of training records.
+            As for :meth:`training_reference`.
 
         Returns
         -------
         TrainingReference
-            The score is NaN if the metric is undefined.
+            Its score is NaN if the metric is undefined for these predictions.
         """
         reference = self._clips(predictions)
         try:
@@ -694,7 +704,10 @@ class ApproximateMetric(BoundedMetric):
         return dataclasses.replace(reference, score=score)
 
     def _median_reference(self, predictions, reference, unit_codes):
-        """Return the reference of a median error, with the distribution of out-of-fold errors."""
+        """Return the reference of a median error with the distribution of absolute errors.
+
+        If the errors do not vary, it has a reason for no interval instead.
+        """
         errors = np.abs(np.asarray(predictions.y, dtype=float) - predictions.response)
         errors = errors / (self.upper - self.lower)
         if not 0.0 < float(np.median(errors)) < 1.0:
@@ -706,8 +719,8 @@ class ApproximateMetric(BoundedMetric):
         """Return a reference with only the clips of errors or losses, from out-of-fold errors."""
         if self.facts.has_unbounded_logs:
             return TrainingReference(loss_clips=self._loss_clips(predictions))
-        average_of_outputs = self.scorer._kwargs.get("multioutput", "uniform_average")
-        if not self.facts.averages_clipped_squares or average_of_outputs != "uniform_average":
+        multioutput = self.scorer._kwargs.get("multioutput", "uniform_average")
+        if not self.facts.averages_clipped_squares or multioutput != "uniform_average":
             return TrainingReference()
         y = _columns(predictions.y)
         response = _columns(predictions.response)
@@ -757,7 +770,7 @@ class ApproximateMetric(BoundedMetric):
         return ""
 
     def _rule_out_rare_class(self, predictions, n_holdout):
-        """Return a clause if a class has too few records for an interval, or an empty text."""
+        """Return a clause if a class has too few records or hits for an interval, else ""."""
         y = predictions.y
         classes, counts = np.unique(y, return_counts=True)
         expected_events = counts.min() / counts.sum() * n_holdout
@@ -766,13 +779,15 @@ class ApproximateMetric(BoundedMetric):
         if expected_events < min_events:
             return f"the rarest class has fewer than {min_events} expected records in the holdout"
         if self.facts.form is ScoreForm.CONFUSION:
-            n_correct = [np.sum(predictions.response[y == label] == label) for label in classes]
-            if min(n_correct) < _MIN_CORRECT:
+            correct_counts = [
+                np.sum(predictions.response[y == label] == label) for label in classes
+            ]
+            if min(correct_counts) < _MIN_CORRECT:
                 return f"a class has fewer than {_MIN_CORRECT} correct out-of-fold predictions"
         return ""
 
     def _rule_out_rare_label(self, predictions, n_holdout):
-        """Return a clause if a label has too few records for an interval, or an empty text."""
+        """Return a clause if a label has too few records or hits for an interval, else ""."""
         has_label = np.asarray(predictions.y != 0)
         label_shares = has_label.mean(axis=0)
         rarest_share = float(np.min(np.minimum(label_shares, 1.0 - label_shares)))
@@ -804,7 +819,7 @@ class ApproximateMetric(BoundedMetric):
         Returns
         -------
         tuple of float or None
-            Limits in score units; None for other metrics, and with too few records of a class.
+            Limits in score units; None for other metrics, and if these records give no interval.
         """
         predictions = Predictions(y, response)
         if self._confusion_labels(predictions) is None:
@@ -834,8 +849,9 @@ class ApproximateMetric(BoundedMetric):
         -------
         ndarray of shape (n_records,)
             Contributions in units of [0, 1]. Their mean is the score. Their variance divided by the
-            number of independent records is the variance of the score. Without a closed form, all
-            records of a block have the influence of the block.
+            number of independent records estimates the variance of the score. Without a closed
+            form, all records of a block have the influence of the block, times the root of its
+            size.
         """
         n_records = len(predictions.y)
         labels = self._confusion_labels(predictions)
@@ -887,7 +903,7 @@ class ApproximateMetric(BoundedMetric):
 
         It is in units of [0, 1].
         """
-        squared_errors, squared_deviations = self._clipped_losses(predictions, reference)
+        squared_errors, squared_deviations = self._clipped_squares(predictions, reference)
         mean_errors = squared_errors.mean(axis=0)
         if self.facts.form is ScoreForm.SQUARED_SKILL:
             mean_deviations = squared_deviations.mean(axis=0)
@@ -907,7 +923,7 @@ class ApproximateMetric(BoundedMetric):
         It is in units of [0, 1].
         """
         if reference.loss_clips:
-            losses = self._clipped_log_losses(predictions, reference)
+            losses = self._clipped_record_losses(predictions, reference)
             influence = losses - losses.mean(axis=0)
             if self.function_name == "root_mean_squared_log_error":
                 influence = influence / (2.0 * np.sqrt(losses.mean(axis=0)))
@@ -956,10 +972,10 @@ class ApproximateMetric(BoundedMetric):
             )
         else:
             scores = self.scorer._sign * scores
-        center = float(scores[0])
-        influence = (scores[1:] - center) / step
+        score = float(scores[0])
+        influence = (scores[1:] - score) / step
         influence *= table.sum() / (self.upper - self.lower)
-        return self.to_unit(center), table, cell_of_record, influence
+        return self.to_unit(score), table, cell_of_record, influence
 
     def _confusion_spread(self, predictions, labels, unit_codes):
         """Return the spread of a metric of the confusion matrix.
@@ -987,12 +1003,13 @@ class ApproximateMetric(BoundedMetric):
     def _block_influence(self, predictions, unit_codes):
         """Return the influence of blocks of units, by computing the score without each block.
 
-        There are at most 200 blocks, or one for each record if there is a closed form.
+        There are at most 200 blocks. For average precision of two classes and records as units,
+        each record is a block, because its scores have a closed form.
 
         Returns
         -------
         center : float
-            Score in [0, 1].
+            Score in units of [0, 1].
         influence : ndarray of shape (n_blocks,)
             Influence of each block, in units of [0, 1].
         block_of_record : ndarray of int, shape (n_records,)
@@ -1013,7 +1030,10 @@ class ApproximateMetric(BoundedMetric):
         return center, influence, block_of_record, n_units / n_blocks
 
     def _positive_label(self, predictions):
-        """Return the positive label for average precision of two classes, None for others."""
+        """Return the positive label for average precision of two classes, None for other metrics.
+
+        None also if the scorer has arguments, or the targets do not have two classes.
+        """
         is_binary_form = (
             not self.scorer._kwargs and predictions.y.ndim == predictions.response.ndim == 1
         )
@@ -1079,7 +1099,8 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
     TypeError
         If ``scoring`` is none of these.
     ValueError
-        If the labels do not contain the class that it counts.
+        If no scorer has the name, if the scorer would select the worst model, or if the labels do
+        not fit the class that it counts.
     """
     scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
     if not callable(scorer):
@@ -1094,10 +1115,10 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
             f"scoring={function_name} is a function of targets and predictions. Set the name of "
             f"the metric, or scoring=make_scorer({function_name}). The holdout was not queried."
         )
+    _check_sign(scorer)
     check_counted_class(scoring, y)
     name = scoring if isinstance(scoring, str) else getattr(function or scorer, "__name__", "")
-    digested_parts = scorer if function is None else (function, scorer._sign, scorer._kwargs)
-    digest = object_digest(digested_parts)
+    digest = object_digest(scorer if function is None else (function, scorer._sign, scorer._kwargs))
     public_range = PublicRange(0.0, 1.0, is_open=True)  # of an unknown function
     if _sklearn_function_name(scorer):
         public_range = _public_range(scorer, as_labels(y))
@@ -1112,17 +1133,39 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
     )
 
 
+def _check_sign(scorer):
+    """Raise ValueError if the sign of a scorer is not that of its score function.
+
+    Scorers without an entry in `SCORE_FUNCTIONS` pass.
+    """
+    function_name = _sklearn_function_name(scorer)
+    if score_function(function_name) is UNKNOWN:
+        return
+    greater_is_better = not function_name.endswith(_LOSS_SUFFIXES)
+    if scorer._sign != (1 if greater_is_better else -1):
+        raise ValueError(
+            f"scoring is made from {function_name} with the wrong greater_is_better: it would look "
+            f"for the worst model. Set greater_is_better={greater_is_better} in make_scorer. The "
+            "holdout was not queried."
+        )
+
+
 def _sklearn_function_name(scorer):
-    """Return the name of the score function if it is one of scikit-learn, else an empty text."""
+    """Return the name of the score function if it is one of scikit-learn, else an empty text.
+
+    Also empty for a score, not a loss, without an entry in `SCORE_FUNCTIONS`: its range is unknown.
+    """
     function = getattr(scorer, "_score_func", None)
     name = getattr(function, "__name__", "")
-    return name if name and getattr(sklearn.metrics, name, None) is function else ""
+    if not name or getattr(sklearn.metrics, name, None) is not function:
+        return ""
+    return "" if scorer._sign == 1 and score_function(name) is UNKNOWN else name
 
 
 def _public_range(scorer, y):
     """Return the range of scores that is mapped to [0, 1], for a scorer of scikit-learn.
 
-    ``y`` are training targets, which determine the range of losses.
+    ``y`` are training targets, which determine the range of losses and of unbounded scores.
     """
     facts = score_function(_sklearn_function_name(scorer))
     if facts.public_range is not None:

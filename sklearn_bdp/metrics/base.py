@@ -116,11 +116,11 @@ class Evaluation:
     shape: ScoreShape = ScoreShape()  # public facts that determine the limits
     #: For a score by class, the `ClassScores` of the records. The mechanism combines them into a
     #: score after it released the class proportions. For approximate metrics, the raw
-    #: predictions or counts of `ApproximateMetric.evaluate` and `finish`. None for means.
+    #: predictions, score or counts of `ApproximateMetric.evaluate` and `finish`. Otherwise None.
     by_class: Any = None
     failing: Any = None  # positions of records that the model failed on: as raw as their scores
     #: Targets minus predictions, NaN if the model failed. They are kept to clip them again at a
-    #: limit from the training set. None except for metrics of errors without a declared range.
+    #: limit from the training set. None except for errors of one output without a declared range.
     errors: Any = None
 
     def __repr__(self) -> str:
@@ -142,7 +142,7 @@ class Metric:
     lower, upper : float
         Range in score units.
     note : str, default=""
-        A sentence about an option that has its default value, such as a clip; empty without one.
+        Text on a setting that the caller did not choose, such as a clip. It may be empty.
     """
 
     name: str
@@ -154,7 +154,7 @@ class Metric:
     score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     #: The range in words, if it follows from targets or options.
     range_text: ClassVar[str] = ""
-    #: Options of `get_metric`.
+    #: Names of the metric's options.
     options: ClassVar[tuple[str, ...]] = ()
     #: Arguments of scikit-learn's score function that make no difference.
     ignored_arguments: ClassVar[tuple[str, ...]] = ()
@@ -162,23 +162,24 @@ class Metric:
     number_option: ClassVar[str] = ""
     #: Type of that number: int for positive integers, float for numbers between 0 and 1.
     number_type: ClassVar[type[int] | type[float]] = float
-    #: Whether a name without a number is not a metric.
+    #: Whether the name of the metric in a final report must end in that number.
     needs_number: ClassVar[bool] = False
     #: Options that give the metric some valid range before there are training targets.
     placeholder_options: ClassVar[Mapping[str, Any]] = {}
     #: Values of `sklearn.utils.multiclass.type_of_target` that the metric takes; empty: all.
     target_types: ClassVar[tuple[str, ...]] = ()
-    #: Whether predicted labels are compared with targets.
+    #: For a metric with a proven bound: whether predicted labels are compared with targets.
     reads_labels: ClassVar[bool] = False
     #: Whether the metric has a proven bound, so that every search can rank candidates by it.
     can_rank: ClassVar[bool] = False
     #: Whether the score is a mean over records.
     is_mean: ClassVar[bool] = False
-    #: Whether the score is a ratio of two counts, which :meth:`counts` gives.
+    #: Whether the class is a :class:`~sklearn_bdp.metrics.ratios.RatioOfCounts`.
     is_ratio: ClassVar[bool] = False
-    #: Whether each record contributes 0 or 1.
+    #: Whether the score is, up to a constant, a proportion: records contribute 0 or 1 to a mean, or
+    #: to both counts of a ratio.
     is_binary: ClassVar[bool] = False
-    #: Whether minus the score is a mean loss, so that skill scores compare models.
+    #: Whether a final report has skill scores of this metric: minus the score is then a mean loss.
     is_loss: ClassVar[bool] = False
     #: Whether predictions must be above 0.
     needs_positive_predictions: ClassVar[bool] = False
@@ -203,7 +204,7 @@ class Metric:
         y : array-like of shape (n,) or None
             *Training* targets.
         options : mapping
-            Options of `get_metric`, all among :attr:`options`.
+            Values of options by name. All names are among :attr:`options`.
 
         Returns
         -------
@@ -238,12 +239,12 @@ class Metric:
 
     @property
     def display_name(self) -> str:
-        """Name for texts: for a metric that clips, with its limit."""
+        """Name for texts. Metrics that clip may add their limit."""
         return self.name
 
     @property
     def caveat(self) -> str:
-        """Clause on how the score differs from scikit-learn's; empty if it does not."""
+        """Clause on how clipping makes the score differ from scikit-learn's; empty otherwise."""
         return ""
 
     @property
@@ -260,16 +261,17 @@ class Metric:
     def count_limits(
         numerator: float, denominator: float, alpha: float, *, identically_distributed: bool
     ) -> tuple[float, float]:
-        """Return limits of a proportion of independent records (theory G8).
+        """Return limits of a ratio of two counts of independent records (theory G8).
 
         Parameters
         ----------
         numerator, denominator : float
-            Number of hits, and number of records that count.
+            Sums of the contributions of records to both counts. For a proportion, the number of
+            hits and the number of records that count.
         alpha : float
             Failure probability of both limits together.
         identically_distributed : bool
-            Whether all records have the same probability of a hit.
+            Whether all records that count have the same probability of a hit.
 
         Returns
         -------
@@ -328,17 +330,18 @@ class BoundedMetric(Metric, abc.ABC):
     lower, upper : float
         Range in score units.
     note : str, default=""
-        A sentence about an option that has its default value, such as a clip; empty without one.
+        Text on a setting that the caller did not choose, such as a clip. It may be empty.
     """
 
     can_rank: ClassVar[bool] = True
-    #: Prediction methods of a model in order of preference. Empty if a function of the caller
-    #: calls the model itself.
+    #: Prediction methods of a model in order of preference. Empty if a scorer or a function of the
+    #: caller calls the model.
     methods: ClassVar[tuple[str, ...]] = ("predict",)
     #: Whether the score depends on the model by its predictions alone.
     uses_predictions_only: ClassVar[bool] = False
     #: Methods that prove a difference of two models if the range is unknown, by dependence.
     difference_proofs_without_range: ClassVar[Mapping[str, str]] = {}
+    #: Whether targets may have several outputs.
     _multioutput: ClassVar[bool] = False
 
     @classmethod
@@ -358,28 +361,29 @@ class BoundedMetric(Metric, abc.ABC):
         estimator, X, y : object
             As for `evaluate`; records of the *training set*.
         per_record : ndarray of shape (n,) or None
-            Their scores in [0, 1].
+            Their scores in [0, 1]; None for a score that is not a mean over records.
 
         Returns
         -------
         Clipping or None
             Numbers of records, and sums of scores with and without clipping. None for metrics
-            that do not clip, and if the model fails on all records together.
+            that do not clip, and if the model raises when it predicts all records at once.
         """
         return None
 
     def check_clipping(self, clipping: Any) -> None:
-        """Raise if the best candidate has scores below the range that the caller declared.
+        """Raise if a caller's scoring function returned worse numbers than the declared range.
 
         Parameters
         ----------
         clipping : Clipping or None
-            Effect of clipping on the training records, from :meth:`clipping`.
+            Effect of clipping on training records, from :meth:`clipping`.
 
         Raises
         ------
         ScoreContractError
-            If a `PerRecordScore` returned a number below its declared range for one of them.
+            If a `PerRecordScore` returned a worse number than its declared range allows for one of
+            these records.
         """
         return
 
@@ -394,8 +398,8 @@ class BoundedMetric(Metric, abc.ABC):
         Raises
         ------
         ScoreContractError
-            If a `PerRecordScore` does not return one number per record, or returns a number above
-            its declared range.
+            If a `PerRecordScore` does not return one number per record, or returns a better number
+            than its declared range allows.
         """
         return
 
@@ -414,7 +418,8 @@ class BoundedMetric(Metric, abc.ABC):
         Returns
         -------
         BoundedMetric
-            A metric by class gets the classes and their counts. Other metrics are unchanged.
+            A metric by class gets the classes and their counts, unless it has them and ``groups``
+            is None. Other metrics are unchanged, and all are if ``y`` is None.
         """
         return self
 
@@ -473,16 +478,16 @@ class BoundedMetric(Metric, abc.ABC):
     def _evaluated(self, estimator, record_values, y) -> Evaluation:
         """Return the evaluation of the numbers that :meth:`record_scores` returned.
 
-        NaN stands for records that the model failed on. They get the worst score.
+        NaN stands for records that the model failed on. They get the worst score or rank.
         """
 
     def evaluate(self, estimator: Any, X: Any, y: ArrayLike) -> Evaluation:
         """Score a fitted estimator on holdout records; rows that fail get the worst score.
 
-        Rows on which the model raises or returns NaN are found by bisection. Their score is 0 in
-        [0, 1], so that a failure is an ordinary bounded score and reveals no more than one.
-        For the same reason warnings, prints and logs of the model are not shown. After a first
-        failure, a copy of the model predicts subsets of the records.
+        Rows on which the model raises are found by bisection. They, and rows with NaN, count like
+        the worst prediction, so that a failure is an ordinary bounded score and reveals no more
+        than one. For the same reason warnings, prints and logs of the model are not shown. After a
+        first failure, a copy of the model predicts subsets of the records.
 
         Parameters
         ----------
@@ -500,10 +505,8 @@ class BoundedMetric(Metric, abc.ABC):
 
         Raises
         ------
-        TypeError
-            If the estimator has none of the methods that the metric needs.
-        ValueError
-            If ``X`` and ``y`` differ in length, or are empty.
+        TypeError, ValueError
+            As :meth:`check_input`.
         """
         y = self.check_input(estimator, X, y)
         with suppress_output():
@@ -542,6 +545,11 @@ class BoundedMetric(Metric, abc.ABC):
             Scores in [0, 1]; None for a score that is not a mean over records.
         value : float
             The score of all records in [0, 1], as from :meth:`training_score`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`check_input`, or if the metric does not give one number per record.
         """
         y = self.check_input(estimator, X, y)
         record_values = np.asarray(self.record_scores(estimator, X, y), dtype=float)
@@ -610,7 +618,7 @@ class BoundedMetric(Metric, abc.ABC):
         Returns
         -------
         lower, upper : float or ndarray
-            Ends in score units; infinite at an open end of the range.
+            Ends in score units; infinite if they reach one of the :attr:`open_ends`.
         """
         return self.from_unit(lower), self.from_unit(upper)
 
@@ -630,7 +638,8 @@ class BoundedMetric(Metric, abc.ABC):
         Raises
         ------
         TypeError, ValueError
-            If the form of the targets, or the model, does not fit the metric.
+            If ``X`` and ``y`` differ in length or are empty, or if the model, the records or the
+            targets do not fit each other or the metric.
         """
         self.check_estimator(estimator)
         y = as_labels(y)
@@ -660,7 +669,7 @@ class BoundedMetric(Metric, abc.ABC):
         ------
         TypeError
             If the estimator has none of :attr:`methods`, or ``predict_proba`` without
-            ``classes_``. The message names the last method.
+            ``classes_``. The message names the last method, or ``classes_``.
         """
         if not self.methods or any(hasattr(estimator, method) for method in self.methods[:-1]):
             return
@@ -717,12 +726,12 @@ class UnboundedMetric(Metric):
 
     @property
     def error_power(self) -> int | None:
-        """Power of the absolute error whose mean is minus the score; None if it is not one."""
+        """Power of the absolute error for the metrics of errors; None for other metrics."""
         return getattr(self.bounded_class, "error_power", None)
 
     @property
     def is_loss(self) -> bool:  # type: ignore[override] # it depends on the bounded metric
-        """Whether minus the score is a mean of powers of errors, which needs no range."""
+        """Whether minus the score is a mean of powers of absolute errors, which needs no range."""
         return self.bounded_class.is_loss and self.error_power is not None
 
     def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):
@@ -812,12 +821,12 @@ def as_labels(y: Any) -> Array:
 
 
 def score_rows(score_function, estimator, X, y):
-    """Return one score per row, NaN for rows on which the model raises an `Exception`.
+    """Return one score per row, NaN for rows on which the score function raises an `Exception`.
 
     ``score_function(estimator, X, y)`` returns one number per row. If it fails on a slice of rows,
-    both halves of the slice are tried again. Models may change records in place
-    (``StandardScaler(copy=False)``) and therefore get copies: the holdout must be the same for the
-    next query, and for the next attempt at this one.
+    or returns another shape, both halves of the slice are tried again. Models may change records in
+    place (``StandardScaler(copy=False)``) and therefore get copies: the holdout must be the same
+    for the next query, and for the next attempt at this one.
     """
     if scipy.sparse.issparse(X) and X.format in ("coo", "dia", "bsr"):
         X = X.tocsr()

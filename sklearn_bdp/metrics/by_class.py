@@ -141,9 +141,10 @@ class ClassMetric(BoundedMetric):
 
     ``classes`` are those of the training labels or of the model, never of the holdout.
     ``class_counts`` are the numbers of training records of each class, which predict those of the
-    holdout. ``within_group_fractions`` has for each class the fraction of its proportion's variance
-    that lies within groups (patients), None for independent records. Scores of records outside
-    [0, 1] are clipped. Responses that are only ranked may be any numbers.
+    holdout. With groups, all groups weigh equally in them. ``within_group_fractions`` has for each
+    class the fraction of its proportion's variance that lies within groups (patients), None for
+    independent records. Scores of records outside [0, 1] are clipped. Responses that are only
+    ranked may be any numbers.
     """
 
     classes: tuple | None = None
@@ -156,6 +157,7 @@ class ClassMetric(BoundedMetric):
     target_types: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
     #: Whether the metric is for two classes only.
     _is_binary_only: ClassVar[bool] = False
+    #: Kind of the score, as in `ScoreShape`.
     _kind: ClassVar[str] = "class_means"
 
     @classmethod
@@ -222,6 +224,7 @@ class ClassMetric(BoundedMetric):
         return self._shape(self.classes or ())
 
     def _shape(self, classes):
+        """Return the public facts that determine the limits, for classes in their order."""
         return ScoreShape(
             self._kind,
             classes=tuple(map(repr, classes)),  # "1" and 1 are not the same class
@@ -262,7 +265,7 @@ class ClassMetric(BoundedMetric):
         return classes
 
     def check_input(self, estimator, X, y):
-        """Return the position of each record's class, -1 for labels that are not among them."""
+        """Return the position of each record's class among the known classes, -1 for others."""
         labels = super().check_input(estimator, X, y)
         return label_positions(labels, np.array(self._known_classes(estimator), dtype=object))
 

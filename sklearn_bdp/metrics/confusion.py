@@ -20,18 +20,19 @@ def confusion_scores(
     Parameters
     ----------
     tables : ndarray of shape (n_tables, n_labels, n_labels)
-        Sums of record weights; rows are targets, columns predictions. Row sums are positive.
+        Sums of record weights; rows are targets, columns predictions. Sums of rows and of columns
+        are positive.
     function_name : str
         Name of scikit-learn's function, such as ``"f1_score"``.
     arguments : dict
         Arguments of the function.
     labels : ndarray of shape (n_labels,)
-        Labels in the order of rows.
+        Labels in the order of rows and columns.
 
     Returns
     -------
     ndarray of shape (n_tables,) or None
-        Scores; greater is better.
+        Values of the function.
     """
     if set(arguments) - _SUPPORTED_ARGUMENTS:
         return None
@@ -66,7 +67,8 @@ def _score_of_counts(hits, actual, predicted, beta_squared, function_name, argum
 
     ``hits``, ``actual`` and ``predicted`` are weights of the records of each class that are
     predicted correctly, that are in the class, and that are predicted as it, of shape (n_tables,
-    n_labels). Return None for other functions and averages.
+    n_labels). Return None for other functions and averages, and for one class that is not one of
+    two labels.
     """
     average = arguments.get("average", "binary")
     if average == "micro":

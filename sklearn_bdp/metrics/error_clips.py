@@ -34,7 +34,7 @@ _MIN_ERRORS = 30
 
 
 class ErrorClips(NamedTuple):
-    """Clips of absolute and squared errors, the same for all models of a holdout.
+    """Clips of absolute and of squared errors, from out-of-fold errors of the training set.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class ErrorClips(NamedTuple):
         Returns
         -------
         ErrorClips or None
-            None for fewer than 30 errors, and if nearly all of them are 0.
+            None for fewer than 30 finite errors, and if nearly all of them are 0.
         """
         absolute_errors = np.abs(np.asarray(errors, dtype=float))
         absolute_errors = absolute_errors[np.isfinite(absolute_errors)]
@@ -163,7 +163,7 @@ def errors_of_scores(per_record: Array, metric: ClippedError) -> Array | None:
     per_record : ndarray of shape (n,)
         Scores in [0, 1].
     metric : ClippedError
-        Of absolute, squared or pinball errors.
+        Of absolute, squared or pinball errors of one output.
 
     Returns
     -------

@@ -28,7 +28,7 @@ def influence_on_score(
     predictions: Array,
     pos_label: Any = None,
 ) -> Array | None:
-    """Return the influence of each record on a score function of scikit-learn.
+    """Return the influence of each record on the value of a score function of scikit-learn.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def influence_on_score(
     Returns
     -------
     ndarray of shape (n,) or None
-        Derivative of the score by the record's weight, times the number of records. For a mean of
-        losses it is the loss minus its mean. None for other functions and arguments, and where the
-        function is undefined.
+        Derivative of the function's value by the record's weight, times the number of records. For
+        a mean of losses it is the loss minus their mean. None for other functions and arguments,
+        and if the function is undefined for these records.
     """
     if function_name in _SKILLS and y.ndim == 1 and not arguments:
         return _SKILLS[function_name](y, predictions, pos_label)
@@ -80,15 +80,18 @@ def record_losses(
     Returns
     -------
     ndarray of shape (n,) or None
-        Loss of each record; None also if scikit-learn's function would raise for these records.
+        Loss of each record; None also if scikit-learn's function raises for these records.
     """
     if function_name in _LOSSES_BY_OUTPUT and set(arguments) <= {"alpha"}:
         # Records are passed as outputs of a single record, so that the function returns each loss.
         loss_function = getattr(sklearn.metrics, function_name)
-        return np.asarray(
-            loss_function(y[None], predictions[None], multioutput="raw_values", **arguments),
-            dtype=float,
-        )
+        try:
+            losses = loss_function(
+                y[None], predictions[None], multioutput="raw_values", **arguments
+            )
+        except ValueError:  # such as a squared log error of a number of at most -1
+            return None
+        return np.asarray(losses, dtype=float)
     if arguments or function_name not in ("mean_poisson_deviance", "mean_gamma_deviance"):
         return None
     y = np.asarray(y, dtype=float)
@@ -113,7 +116,10 @@ def _root_influence(losses):
 
 
 def _mean_over_outputs(function_name, arguments, y, predictions):
-    """Return the influence on the mean loss of several outputs, or None for other functions."""
+    """Return the influence on the mean of the losses of several outputs.
+
+    Return None for other functions and arguments, and if a loss is undefined.
+    """
     is_loss = function_name in _LOSSES_BY_OUTPUT or function_name == "root_mean_squared_log_error"
     options = dict(arguments)
     if not is_loss or options.pop("multioutput", "uniform_average") != "uniform_average":
@@ -130,8 +136,8 @@ def _mean_over_outputs(function_name, arguments, y, predictions):
 def _ratio_influence(losses, reference_losses):
     """Return the influence on 1 minus a ratio of two mean losses, or None if the second is 0.
 
-    The median or mean of which the reference losses are about is fixed: it minimizes them, so that
-    its change has no effect of first order.
+    The median or mean of the targets that the reference losses are about is held fixed. It
+    minimizes their mean, so that its change has no effect of first order.
     """
     mean_reference_loss = float(np.mean(reference_losses))
     if not mean_reference_loss > 0.0:
@@ -151,7 +157,10 @@ def _absolute_skill_influence(y, predictions, pos_label):
 
 
 def _brier_influence(y, predictions, pos_label):
-    """Return the influence on the Brier skill score, or None if a class has no probability."""
+    """Return the influence on the Brier skill score.
+
+    Return None for a single class, and if the classes of ``y`` and the columns differ in number.
+    """
     classes = np.unique(y)
     if predictions.ndim == 1:
         is_positive = (y == (classes[-1] if pos_label is None else pos_label)).astype(float)
@@ -204,42 +213,49 @@ def _auc_influence(arguments, y, predictions, pos_label):
     is_supported = set(arguments) <= {"average", "multi_class"} and average in ("macro", "weighted")
     if not is_supported or predictions.shape != (y.size, classes.size):
         return None
-    is_class = [y == label for label in classes]
+    class_masks = [y == label for label in classes]
     if arguments.get("multi_class") == "ovr":
-        comparisons = _rest_comparisons(predictions, is_class)
+        comparisons = _rest_comparisons(predictions, class_masks)
     elif arguments.get("multi_class") == "ovo":
-        comparisons = _class_comparisons(predictions, is_class)
+        comparisons = _class_comparisons(predictions, class_masks)
     else:
         return None
     return _averaged_influence(comparisons, is_weighted=average == "weighted")
 
 
-def _rest_comparisons(predictions, is_class):
-    """Return for each class the AUC against all others, its influence, and the class's mask."""
+def _rest_comparisons(predictions, class_masks):
+    """Return for each class its AUC against all others, the influence on it, and the class's mask.
+
+    ``predictions`` has a column for each class.
+    """
     comparisons = []
-    for k, is_member in enumerate(is_class):
+    for k, is_member in enumerate(class_masks):
         auc, influence = _pair_influence(predictions[:, k], is_member, ~is_member)
         comparisons.append((auc, influence, is_member))
     return comparisons
 
 
-def _class_comparisons(predictions, is_class):
-    """Return for each pair of classes the mean AUC, its influence, and the mask of both classes."""
+def _class_comparisons(predictions, class_masks):
+    """Return for each pair of classes the mean AUC, the influence on it, and the mask of both.
+
+    ``predictions`` has a column for each class. The mean is over the columns of both classes.
+    """
     comparisons = []
-    for i, j in itertools.combinations(range(len(is_class)), 2):
-        auc_of_i, influence_of_i = _pair_influence(predictions[:, i], is_class[i], is_class[j])
-        auc_of_j, influence_of_j = _pair_influence(predictions[:, j], is_class[j], is_class[i])
+    for i, j in itertools.combinations(range(len(class_masks)), 2):
+        mask_i, mask_j = class_masks[i], class_masks[j]
+        auc_of_i, influence_of_i = _pair_influence(predictions[:, i], mask_i, mask_j)
+        auc_of_j, influence_of_j = _pair_influence(predictions[:, j], mask_j, mask_i)
         mean_auc = 0.5 * (auc_of_i + auc_of_j)
         mean_influence = 0.5 * (influence_of_i + influence_of_j)
-        comparisons.append((mean_auc, mean_influence, is_class[i] | is_class[j]))
+        comparisons.append((mean_auc, mean_influence, mask_i | mask_j))
     return comparisons
 
 
 def _averaged_influence(comparisons, *, is_weighted):
     """Return the influence on a mean of AUCs, with equal weights or weighted by class proportions.
 
-    ``comparisons`` are tuples of an AUC, its influence, and the mask of the class (one against the
-    rest) or of both classes (one against one) whose proportion is its weight.
+    ``comparisons`` are tuples of an AUC, the influence on it, and the mask of the class (one
+    against the rest) or of both classes (one against one) whose proportion is its weight.
     """
     if not is_weighted:
         return np.mean([influence for _, influence, _ in comparisons], axis=0)

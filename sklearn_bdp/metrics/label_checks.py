@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn_bdp.metrics.base import as_labels
 
 
 def check_counted_class(scoring: Any, y: ArrayLike | None) -> None:
-    """Raise on a scorer of one class if the labels do not contain this class.
+    """Raise if a scorer of one class would be undefined for the labels of the targets.
 
     Every score would be NaN.
 
@@ -64,7 +65,7 @@ def check_counted_class(scoring: Any, y: ArrayLike | None) -> None:
 
 
 def _labels(y):
-    """Return the sorted labels of one column of targets; none for other targets."""
+    """Return the sorted labels of one column of targets; an empty list for other targets."""
     y = as_labels(y)
     if np.ndim(y) != 1 or type_of_target(y) not in ("binary", "multiclass"):
         return []
@@ -75,11 +76,13 @@ def _is_for_two_classes(scorer, function_name):
     """Return whether a scorer of scikit-learn raises on more than two classes."""
     if function_name == "roc_auc_score":
         return scorer._kwargs.get("multi_class", "raise") == "raise"
-    return scorer._kwargs.get("average") == "binary"
+    parameters = inspect.signature(scorer._score_func).parameters
+    default = parameters["average"].default if "average" in parameters else None
+    return scorer._kwargs.get("average", default) == "binary"
 
 
 def _averaged(function_name):
-    """Return the fix for more than two classes."""
+    """Return the fix for more than two classes, as a sentence."""
     if function_name == "roc_auc_score":
         return "Set scoring='roc_auc_ovr'."
     name = f"{function_name.removesuffix('_score')}_macro"
@@ -89,6 +92,6 @@ def _averaged(function_name):
 
 
 def _quoted(labels):
-    """Return the first labels as text."""
+    """Return the first four labels as text."""
     label_text = ", ".join(map(repr, labels[:4]))
     return f"{label_text}, ..." if len(labels) > 4 else label_text

@@ -48,9 +48,9 @@ class Clipping:
 
     n: int  # number of records
     n_clipped: int  # number of records whose score clipping changes
-    clipped: float  # sum of the clipped scores
-    plain: float  # sum of the scores without clipping
-    worst: float = math.inf  # lowest score without clipping; inf if no score can be clipped
+    clipped_sum: float  # sum of the clipped scores
+    unclipped_sum: float  # sum of the scores without clipping
+    lowest_unclipped: float = math.inf  # lowest score without clipping; inf if none can be clipped
 
     def __add__(self, other):
         """Return the effect on the records of both objects; None has no records."""
@@ -59,20 +59,21 @@ class Clipping:
         return Clipping(
             n=self.n + other.n,
             n_clipped=self.n_clipped + other.n_clipped,
-            clipped=self.clipped + other.clipped,
-            plain=self.plain + other.plain,
-            worst=min(self.worst, other.worst),
+            clipped_sum=self.clipped_sum + other.clipped_sum,
+            unclipped_sum=self.unclipped_sum + other.unclipped_sum,
+            lowest_unclipped=min(self.lowest_unclipped, other.lowest_unclipped),
         )
 
     @property
     def is_noticeable(self) -> bool:
-        """Whether clipping changes the score noticeably."""
-        return self.clipped - self.plain > _NOTICEABLE_CHANGE * abs(self.plain)
+        """Whether clipping raises the sum of the scores by more than 5% of it."""
+        change = self.clipped_sum - self.unclipped_sum
+        return change > _NOTICEABLE_CHANGE * abs(self.unclipped_sum)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClippedMetric(MeanMetric):
-    """Base of means of scores that are clipped, because they have no lower bound."""
+    """Base of means of scores that are clipped at a range, because they may lie outside."""
 
     @abc.abstractmethod
     def _limit_and_advice(self) -> tuple[str, str]:
@@ -105,7 +106,10 @@ class ClippedMetric(MeanMetric):
 
     @abc.abstractmethod
     def _unit_scores(self, raw_values, is_clipped):
-        """Return scores of `_unclipped_values` in units of [0, 1]; below 0 without clipping."""
+        """Return scores in units of [0, 1]; without clipping they may lie outside.
+
+        ``raw_values`` are those that `_unclipped_values` returned.
+        """
 
     def record_scores(self, estimator, X, y):
         return self._unit_scores(self._unclipped_values(estimator, X, y), True)
@@ -129,14 +133,14 @@ class ClippedMetric(MeanMetric):
             return Clipping(
                 n=n,
                 n_clipped=n_clipped,
-                clipped=clipped_sum,
-                plain=float(unclipped_scores.sum()),
-                worst=float(unclipped_scores.min()),
+                clipped_sum=clipped_sum,
+                unclipped_sum=float(unclipped_scores.sum()),
+                lowest_unclipped=float(unclipped_scores.min()),
             )
-        return Clipping(n=n, n_clipped=0, clipped=clipped_sum, plain=clipped_sum)
+        return Clipping(n=n, n_clipped=0, clipped_sum=clipped_sum, unclipped_sum=clipped_sum)
 
     def _may_clip(self, per_record):
-        """Return whether clipping may have changed a record's score."""
+        """Return whether clipping may have raised the score of a record."""
         return bool((per_record <= 0.0).any())
 
 
@@ -244,10 +248,10 @@ class TopKAccuracy(MeanMetric):
 
 
 def _brier_loss(y, predictions):
-    """Return the Brier loss of each record.
+    """Return the Brier loss of each record, which scikit-learn halves for two classes only.
 
-    ``y`` are positions of classes, ``predictions`` probabilities of the second class, or of all
-    classes with shape (n, n_classes).
+    ``y`` are positions of classes, ``predictions`` probabilities of the second of two classes, or
+    of all classes with shape (n, n_classes). Only the former are halved.
     """
     if predictions.ndim == 1:
         return (y - predictions) ** 2
@@ -260,7 +264,7 @@ def _brier_loss(y, predictions):
 class BrierScore(MeanMetric):
     r"""Minus the squared distance of the probabilities from the actual class.
 
-    A record's score in [0, 1] is one minus
+    For two classes it is halved, as in scikit-learn. A record's score in [0, 1] is one minus
     :math:`\tfrac12 \sum_k (p_k - 1[y = k])^2 \in [0, 1]`. A label that is not a class of the model
     counts as a class with probability zero.
     """
@@ -376,10 +380,11 @@ class LogLoss(ClippedMetric):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClippedError(ClippedMetric):
-    r"""Minus the absolute or squared error, which is clipped at a limit.
+    r"""Base of minus the absolute, squared or pinball error, which is clipped at a limit.
 
-    ``width`` is the largest absolute error that counts, for several outputs one for each. The score
-    is :math:`-\min(|y - \hat y|, width)^p \in [-width^p, 0]` with the power ``p``, averaged over
+    ``width`` is the largest absolute error that counts, for several outputs a tuple of one for
+    each, or one for all. Except for the pinball error, the score is
+    :math:`-\min(|y - \hat y|, width)^p \in [-width^p, 0]` with the ``power`` ``p``, averaged over
     outputs. It equals scikit-learn's if no error exceeds ``width``.
     """
 
@@ -389,7 +394,7 @@ class ClippedError(ClippedMetric):
     options: ClassVar[tuple[str, ...]] = ("bounds",)
     placeholder_options: ClassVar[Mapping[str, Any]] = {"bounds": (0.0, 1.0)}
     _multioutput: ClassVar[bool] = True
-    #: Power of the absolute error.
+    #: Power of the absolute error: 2 for squared errors, else 1.
     error_power: ClassVar[int] = 1
 
     @classmethod
@@ -408,12 +413,12 @@ class ClippedError(ClippedMetric):
 
     @property
     def unclipped_statistic(self) -> Statistic:
-        """Statistic of the unclipped error without each unit, for approximate rows."""
+        """Statistic of the mean error without a clip, for approximate rows."""
         return self.unit_statistic
 
     @property
     def has_undeclared_range(self) -> bool:
-        """Whether the limit of errors of one output follows from the training set."""
+        """Whether errors have a single limit that follows from the training set."""
         return bool(self.note) and np.ndim(self.width) == 0
 
     def evaluate(self, estimator: Any, X: Any, y: ArrayLike) -> Evaluation:
@@ -425,7 +430,7 @@ class ClippedError(ClippedMetric):
             return self.evaluate_errors(errors)
 
     def evaluate_errors(self, errors: Array) -> Evaluation:
-        """Return the evaluation of a model from its errors.
+        """Return the evaluation of a model from its errors of one output.
 
         Parameters
         ----------
@@ -447,7 +452,7 @@ class ClippedError(ClippedMetric):
 
     @property
     def _max_errors(self):
-        """Largest absolute error that counts, of each output, shape (n_outputs,)."""
+        """Largest absolute errors that count, shape (n_outputs,) or, if they are equal, (1,)."""
         return np.atleast_1d(np.asarray(self.width, dtype=float))
 
     def _may_clip(self, per_record):
@@ -593,7 +598,7 @@ class PinballLoss(ClippedError):
         return lower, upper
 
     def _may_clip(self, per_record):
-        return True  # errors on the cheaper side are clipped at a score above 0
+        return True  # errors on the side with the smaller loss are clipped at a score above 0
 
     def _unit_scores(self, errors, is_clipped):
         max_errors = self._max_errors
@@ -619,15 +624,15 @@ def _count_classes(classes, y):
 def _error_bound(name, y, bounds):
     """Return the largest error that counts, and a note if no bounds were passed, else "".
 
-    The error is a number for one output, a tuple for several. ``y`` are training targets, which
-    bound the error if ``bounds`` is None. Raises ValueError if both are None.
+    The error is a number, or a tuple of one for each of several outputs. ``y`` are training
+    targets, which bound the error if ``bounds`` is None. Raises ValueError if both are None or one
+    is invalid.
     """
     targets = None if y is None else as_labels(y)
     if targets is not None:
         _check_numbers(name, targets)
     if bounds is not None:
-        width = _width_of_bounds(bounds)
-        return _of_outputs(width), ""
+        return _of_outputs(_widths_of_bounds(bounds)), ""
     if targets is None:
         raise ValueError(
             f"{name} needs bounds=(low, high) of the target, as in get_metric({name!r}, "
@@ -635,8 +640,8 @@ def _error_bound(name, y, bounds):
         )
     targets = targets.astype(float)
     target_range = (targets.min(axis=0), targets.max(axis=0))
-    width = _width_of_bounds(target_range, source=", the range of the training targets")
-    return _of_outputs(width), _clip_note(targets, width)
+    widths = _widths_of_bounds(target_range, source=", the range of the training targets")
+    return _of_outputs(widths), _clip_note(targets, widths)
 
 
 def _of_outputs(widths):
@@ -654,8 +659,8 @@ def _check_numbers(name, targets):
         )
 
 
-def _width_of_bounds(bounds, source=""):
-    """Return the distance of both bounds for each output, as a list.
+def _widths_of_bounds(bounds, source=""):
+    """Return the distance of both bounds for each output, as a list, or raise ValueError.
 
     ``source`` is a clause for the error message: where the bounds are from.
     """

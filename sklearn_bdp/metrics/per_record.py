@@ -36,14 +36,14 @@ class PerRecordScore:
     greater_is_better : bool, default=True
         False for losses. Scores are then the negative loss, in ``[-upper, -lower]``.
     name : str, optional
-        Name in tables and ledgers; the function's name by default.
+        Name in tables and ledgers; by default that of the function, or of its class.
 
     Raises
     ------
     TypeError
-        If ``function`` is not callable.
+        If ``function`` is not callable, or another argument has a wrong type.
     ValueError
-        If ``lower`` is not below ``upper``.
+        If ``lower`` and ``upper`` are not finite numbers in ascending order.
 
     See Also
     --------
@@ -145,7 +145,11 @@ class CustomScore(ClippedMetric):
         return np.where(is_below, unit_scores, unit_scores.clip(0))  # removes rounding errors
 
     def training_scores(self, estimator, X, y):
-        """Return scores and their mean; raise ScoreContractError for a broken contract."""
+        """Return scores in [0, 1] and their mean.
+
+        Raise ScoreContractError unless there is one number per record, and for numbers that are
+        better than the declared range allows.
+        """
         y = self.check_input(estimator, X, y)
         scores = self._unclipped_values(estimator, X, y)
         if scores.shape != (len(y),):
@@ -173,7 +177,7 @@ class CustomScore(ClippedMetric):
 
     def check_clipping(self, clipping):
         if clipping is not None and clipping.n_clipped:
-            self._refuse_range(clipping.worst, clipping.n_clipped, clipping.n)
+            self._refuse_range(clipping.lowest_unclipped, clipping.n_clipped, clipping.n)
 
     def _refuse_range(self, extreme_score, n_outside, n):
         """Raise the error for scores of training records outside the declared range.

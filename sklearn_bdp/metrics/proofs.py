@@ -56,6 +56,7 @@ DIFFERENCE: Proofs = MEAN
 ERROR_DIFFERENCE: Proofs = {"past": PAST}
 #: A proportion within a class, or within the records predicted as that class.
 CLASS_SHARE: Proofs = {**_INDEPENDENT, "records": COUNTS}
+#: Differences of such proportions of two models.
 CLASS_DIFFERENCE: Proofs = _INDEPENDENT
 #: A mean over classes, or over pairs of records of two classes.
 BY_CLASS: Proofs = dict.fromkeys(_INDEPENDENT, CLASSES)

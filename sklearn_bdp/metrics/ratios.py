@@ -77,7 +77,7 @@ class RatioOfCounts:
     def expected_denominator(prevalence: float) -> float:
         """Return the expected contribution of a record to the denominator.
 
-        It is computed as if predictions had the same prevalence as the classes.
+        It is computed as if all predictions were correct.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class RatioMetric(RatioOfCounts, Metric):
     """Base of metrics that are ratios of two counts."""
 
     options: ClassVar[tuple[str, ...]] = ("pos_label",)
-    #: Score function of scikit-learn, if it has one.
+    #: Name of scikit-learn's score function; empty without one.
     score_function: ClassVar[str] = ""
 
     pos_label: Any = 1

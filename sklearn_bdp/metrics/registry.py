@@ -84,7 +84,7 @@ def planned_metric(scoring: Any) -> BoundedMetric:
     UnboundedMetricError
         If no bound is proven for the scorer.
     ValueError
-        If no metric has that name.
+        If no metric with a proven bound has that name, or ``scoring`` is another object.
     """
     check_forecast(scoring)
     if isinstance(scoring, BoundedMetric):
@@ -109,7 +109,7 @@ def metric_without_range(name: Any) -> Metric | None:
     Returns
     -------
     Metric or None
-        None if no metric has that name.
+        None if no metric has that name, or a number is missing or invalid.
     """
     if not isinstance(name, str):
         return None
@@ -139,7 +139,7 @@ def _parse_number(metric_class, text):
 
 
 def statistic_of(name: str) -> Statistic:
-    """Return the statistic of a metric without each sampling unit, by name.
+    """Return the statistic of the metric of a name.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def statistic_of(name: str) -> Statistic:
     Returns
     -------
     Statistic
-        For approximate intervals.
+        The metric's ``unit_statistic``, for approximate intervals.
 
     Raises
     ------

@@ -64,9 +64,9 @@ SQUARED_FORMS = (ScoreForm.SQUARED_ERROR, ScoreForm.SQUARED_SKILL)
 
 
 class PublicRange(NamedTuple):
-    """Range of scores that is mapped to [0, 1].
+    """Range of scores, in score units, that is mapped to [0, 1].
 
-    ``is_open`` states that scores may lie below it.
+    ``is_open`` states whether scores may lie outside.
     """
 
     lower: float
@@ -87,17 +87,19 @@ class ScoreFunction:
     form : ScoreForm, default=ScoreForm.OTHER
         How the score is computed.
     rejection : str, default=""
-        Why it has no proven bound, and alternatives; empty for a metric that has one.
+        Why it has no proven bound, and alternatives. Empty for a metric that has one, and for a
+        function that is not the scorer of any name.
     public_range : PublicRange or None, default=None
-        Range of the score; None: [0, 1] for scores and the range of the training errors for losses.
+        Range of the score. None: [0, 1] for bounded scores; for losses and other scores a range
+        that follows from training targets.
     is_bounded : bool, default=True
-        Whether a score without ``public_range`` is at most 1.
+        Whether [0, 1] is the range of a score without ``public_range``.
     is_reported : bool, default=False
-        Whether the message of ``rejection`` mentions ``final_report``, which shows the metric.
+        Whether the error about ``rejection`` mentions ``final_report``, which shows the metric.
     has_unbounded_logs : bool, default=False
-        Whether losses of targets near 0 have no bound, so that losses are clipped.
+        Whether losses of rare numbers near 0 have no bound, so that losses are clipped.
     no_interval : str, default="its distribution is unknown"
-        Clause on why candidates have no interval, if ``form`` has none.
+        Clause on why candidates have no interval if ``form`` is `ScoreForm.OTHER`.
     """
 
     form: ScoreForm = ScoreForm.OTHER
@@ -260,7 +262,7 @@ def rejected_name(name: object) -> str:
     Returns
     -------
     str
-        Name of the entry; empty if there is none, or if it has a proven bound.
+        Name of the entry; empty if there is none, or if it has no ``rejection``.
     """
     entry = str(name).removeprefix("neg_").removesuffix("_score")
     for suffix in ("_micro", "_macro", "_weighted", "_samples"):

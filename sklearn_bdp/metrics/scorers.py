@@ -1,7 +1,8 @@
 """From ``scoring`` to a metric that ranks candidates, with proven or approximate intervals.
 
-A metric with a proven bound is used if there is one. Other scorers of scikit-learn have approximate
-intervals (theory G34), which need out-of-fold predictions of training records.
+A metric with a proven bound is used if there is one, except for errors without a declared range.
+Other scorers of scikit-learn can have approximate intervals (theory G34), which need out-of-fold
+predictions of training records.
 """
 
 from __future__ import annotations
@@ -43,15 +44,17 @@ def scorer_metric(
     has_class_bounds: bool = True,
     has_dates: bool = False,
 ) -> BoundedMetric:
-    """Return the metric of a scorer, with a proven bound if one is known.
+    """Return the metric of a scorer, with or without a proven bound.
 
     Parameters
     ----------
     scoring : object
         As for :func:`~sklearn_bdp.metrics.get_metric`, any name of scikit-learn, a scorer, or a
-        function ``(estimator, X, y)`` that returns one number. None: the estimator's own score.
+        function ``(estimator, X, y)`` that returns one number. None: for a regressor its own score
+        if approximate metrics are accepted, otherwise
+        :func:`~sklearn_bdp.metrics.default_metric`.
     estimator : estimator
-        Determines the metric if ``scoring`` is None.
+        Determines the metric if ``scoring`` is None. A fitted one can give the classes.
     y : array-like of shape (n_samples,) or None
         *Training* targets: they are public, and determine the range of losses. A metric without
         a proven bound needs them.
@@ -60,7 +63,8 @@ def scorer_metric(
         approximate metrics are accepted.
     has_class_bounds : bool, default=True
         Whether bounds of scores by class (ROC AUC, balanced accuracy) are valid on the holdout.
-        They need identically distributed units. Otherwise these scores are approximate.
+        They need identically distributed units. Otherwise these scores are approximate, unless
+        ``proof_needed_for`` is set or ``y`` is None.
     has_dates : bool, default=False
         Whether records are dates given their past. Mean errors then keep their proven interval
         with a clip from training data, also as the default of a regressor, because approximate
@@ -69,12 +73,15 @@ def scorer_metric(
     Returns
     -------
     BoundedMetric
-        An :class:`~sklearn_bdp.metrics.approximate.ApproximateMetric` if no bound is proven.
+        An :class:`~sklearn_bdp.metrics.approximate.ApproximateMetric` if no bound is proven. Also
+        for errors of one output whose range is not declared, if approximate metrics are accepted
+        and ``has_dates`` is False.
 
     Raises
     ------
     UnboundedMetricError
-        If the metric has no proven bound, and one is needed or ``y`` is None.
+        If the metric has no proven bound, and one is needed, ``y`` is None or the scorer requests
+        metadata. Also if ``scoring`` is None for an estimator without a default metric.
     TypeError, ValueError
         If ``scoring`` is unknown or does not fit the targets.
     """
@@ -143,7 +150,8 @@ def check_scoring(scoring: Any) -> None:
     Raises
     ------
     TypeError, ValueError
-        If it is neither a metric of this package nor a scorer of scikit-learn.
+        If it is neither a metric of this package nor a scorer of scikit-learn, or requests
+        metadata.
     """
     if scoring is None or isinstance(scoring, BoundedMetric | PerRecordScore):
         return
@@ -178,9 +186,9 @@ def own_score(estimator: Any, X: Any, y: ArrayLike) -> float:
 
 
 def _has_undeclared_range(metric, scoring, y):
-    """Return whether a metric clips errors at the range of the training targets by default.
+    """Return whether a scorer of errors of one output has no declared range.
 
-    The approximate interval is preferred then, because it is about errors that are not clipped.
+    ``metric`` would clip the errors at the range of the training targets.
     """
     is_undeclared = isinstance(metric, ClippedError) and bool(metric.note)
     return is_undeclared and _is_scorer(scoring) and np.ndim(y) == 1
@@ -223,14 +231,17 @@ def cross_validated_reference(
     groups : array-like of shape (n_samples,), default=None
         Sampling unit of each record; None if every record is one.
     folds : sequence of pairs of arrays, default=None
-        Positions of the records to fit on and to test on. None: five folds, of whole groups.
+        Positions of the records to fit on and to test on. None: five folds, of whole groups if
+        ``groups`` are passed.
     **holdout_facts : object
-        As for :func:`reference_of_predictions`.
+        As for :func:`reference_of_predictions`, without ``unit_codes``.
 
     Returns
     -------
     metric : ApproximateMetric
-        The metric with its public range, which follows from the cross-validated score.
+        The metric with its public range, which follows from the cross-validated score; see
+        :meth:`ApproximateMetric.with_range
+        <sklearn_bdp.metrics.approximate.ApproximateMetric.with_range>`.
     reference : TrainingReference
         The spread of the score on training records, without an interval if theory G34 has none.
         For a scorer that calls the model itself, it has only the mean score of the folds.
@@ -269,7 +280,8 @@ def reference_of_predictions(
     metric : ApproximateMetric
         The metric.
     predictions : Predictions
-        Predictions of records that the model was not fitted on.
+        Predictions of training records, by models that were not fitted on them unless
+        ``from_caller`` is True.
     **holdout_facts : object
         ``unit_codes``, ``n_holdout_units``, ``n_holdout_records``, ``are_iid`` and
         ``no_interval_reason`` of :meth:`ApproximateMetric.training_reference
@@ -279,7 +291,7 @@ def reference_of_predictions(
     -------
     metric : ApproximateMetric
         The metric with its public range, which follows from the score of these predictions. The
-        metric itself if a caller passed them, or if their score is undefined.
+        metric itself if a caller passed the predictions, or if their score is undefined.
     reference : TrainingReference
         The spread of the score on training records, without an interval if theory G34 has none.
     """

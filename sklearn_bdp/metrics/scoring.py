@@ -28,7 +28,10 @@ def _is_regressor(estimator):
 
 
 def _build_metric(name, estimator, y, options):
-    """Return the metric of a name; raise TypeError or ValueError if arguments do not fit it."""
+    """Return the metric of a name in `METRICS`.
+
+    Raise TypeError or ValueError if the estimator, the targets or the options do not fit it.
+    """
     metric_class = METRICS[name]
     if metric_class.reads_labels and _is_regressor(estimator):
         raise TypeError(
@@ -59,10 +62,10 @@ def get_metric(
         A name from `available_metrics`, a scikit-learn scorer made from one of these metrics,
         a declared per-record function, or None for `default_metric`.
     estimator : estimator, optional
-        Determines the metric for None, and the classes if it is fitted.
-    y : array-like of shape (n,), optional
-        *Training* targets: they are public. They give the number of classes and the bounds of
-        regression errors.
+        Determines the metric for None. A fitted one can give the classes.
+    y : array-like of shape (n,) or (n, n_outputs), optional
+        *Training* targets: they are public. They can give the classes and the bounds of regression
+        errors.
     **options : dict
         ``k`` (top_k_accuracy), ``clip`` (neg_log_loss), ``bounds=(low, high)``
         (regression errors; a pair of sequences for several outputs), ``alpha``
@@ -72,14 +75,16 @@ def get_metric(
     Returns
     -------
     BoundedMetric
-        The metric. Its ``note`` states an option that has its default value, such as a clip.
+        The metric. Its ``note`` can state a setting that the caller did not choose, such as a clip.
 
     Raises
     ------
     UnboundedMetricError
-        If the metric has no bounded range or sensitivity; the message names an alternative.
+        If no bound is proven for the metric, or for these targets; the message names an
+        alternative.
     TypeError, ValueError
-        If the name or an option is unknown, or the targets do not fit the metric.
+        If the name or an option is unknown, or if the options, the targets or the estimator do not
+        fit the metric.
 
     See Also
     --------
@@ -131,7 +136,9 @@ def forecast_metric(scoring: Any) -> BoundedMetric | None:
     Raises
     ------
     UnboundedMetricError
-        If no bound is proved for a scorer.
+        If no bound is proven for a scorer.
+    ValueError
+        If no metric with a proven bound has that name.
     """
     check_forecast(scoring)
     if not isinstance(scoring, str):
@@ -151,7 +158,7 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
     ----------
     estimator : estimator
         Fitted or not.
-    y : array-like of shape (n,), optional
+    y : array-like of shape (n,) or (n, n_outputs), optional
         Training targets; needed for regressors.
 
     Returns
@@ -163,6 +170,8 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
     ------
     UnboundedMetricError
         If the estimator is neither a classifier nor a regressor.
+    ValueError
+        If the targets do not fit the metric, or are missing for a regressor.
 
     See Also
     --------
@@ -220,7 +229,10 @@ def final_step(estimator: Any) -> Any:
 
 
 def _scores_by_accuracy(classifier):
-    """Return whether a classifier's ``score`` method is scikit-learn's accuracy."""
+    """Return whether a classifier's ``score`` method counts as scikit-learn's accuracy.
+
+    It does if the class has no such method, or only a search's default ``scoring``.
+    """
     module = getattr(getattr(type(classifier), "score", None), "__module__", "sklearn.base")
     if module == "sklearn.base":
         return True
@@ -229,11 +241,11 @@ def _scores_by_accuracy(classifier):
     return is_of_sklearn and getattr(classifier, "scoring", None) in (None, "accuracy")
 
 
-# -- scorers: the only functions that read private attributes of scikit-learn's scorers ------------
+# -- scorers of scikit-learn -----------------------------------------------------------------------
 
 
 def _raise_not_available(name):
-    """Raise the error for a name without a proven bound, with alternatives."""
+    """Raise the error for a name that is not among `available_metrics`, with alternatives."""
     if rejected_entry := rejected_name(name):
         facts = SCORE_FUNCTIONS[rejected_entry]
         message = f"scoring={name!r} has no proven bound: {facts.rejection}."
@@ -280,7 +292,8 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
     UnboundedMetricError
         If no bound is proven for the scorer.
     TypeError, ValueError
-        If ``scorer`` is neither a string nor callable, or no metric has the name.
+        If ``scorer`` is neither a string nor callable, or the name is not that of a metric that
+        ranks candidates.
     """
     if isinstance(scorer, str):
         if scorer not in available_metrics():
@@ -332,14 +345,14 @@ def _scorer_options(scorer, metric_class):
 
     The text is empty if all arguments are options, are ignored or have their default value.
     """
-    defaults = inspect.signature(scorer._score_func).parameters
+    parameters = inspect.signature(scorer._score_func).parameters
     options: dict[str, Any] = {}
     unsupported = ""
     for key, value in scorer._kwargs.items():
         if key in metric_class.options:  # with the same meaning in scikit-learn
             options[key] = value
         elif key not in metric_class.ignored_arguments:
-            is_default = key in defaults and value is defaults[key].default
+            is_default = key in parameters and value is parameters[key].default
             if not is_default:
                 unsupported = f"{key}={value!r}"
     return options, unsupported

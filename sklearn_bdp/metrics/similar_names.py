@@ -47,7 +47,8 @@ SYNONYMS = {
     "tnr": "specificity",
     "tpr": "recall",
 }
-#: Functions of scikit-learn that have no name as a metric, by their common names, as above.
+#: Arguments of ``make_scorer`` for functions that have no name as a metric, by their common names
+#: in lower case and without punctuation.
 _FUNCTIONS = {
     **dict.fromkeys(("kappa", "cohenkappa", "cohenskappa"), "cohen_kappa_score"),
     "fbeta": "fbeta_score, beta=2",
@@ -130,7 +131,7 @@ def unknown_metric_error(
     Returns
     -------
     ValueError
-        With the metric that is meant, if one is similar.
+        With the metric, or the call of ``make_scorer``, that the name may mean.
     """
     metric = similar_metric(name, [*available, *names])
     hint = f" Did you mean {metric!r}?" if metric else ""

@@ -1,7 +1,7 @@
 """Statistics of families of metrics, for approximate rows of a report.
 
 A :class:`~sklearn_bdp.intervals.jackknife.Statistic` computes a score without each sampling unit.
-Its cells are sets of records, such as false positives, each of which an interval needs.
+Its cells are sets of records, such as false positives. An interval needs records of each set.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn_bdp.intervals.left_out import all_records, divide, of_sums, ratio
 #: Smallest failure probabilities at which proportions within a class were simulated: for one model,
 #: and for a difference of two.
 MIN_TESTED_ALPHAS_OF_CLASS_SHARES = (0.001, 0.002)
-#: The mean of numbers that are passed as predictions, without each unit.
+#: ``left_out`` function of the mean of numbers that are passed as predictions.
 MEAN_LEFT_OUT = of_sums(lambda y, predictions: (predictions,), lambda count, total: total / count)
 
 
@@ -86,13 +86,14 @@ def count_ratio(counts: Any) -> Statistic:
 def mean_loss(loss: Any, response: Any = "values", **statistic_options: Any) -> Statistic:
     """Return the statistic of minus the mean of ``loss(y, predictions)``.
 
-    ``statistic_options`` are other fields of the statistic.
+    ``response`` is the kind of predictions, as in `Statistic`, and ``statistic_options`` are other
+    fields of it.
     """
     return Statistic(response, ratio(loss), "loss", is_negated=True, **statistic_options)
 
 
 def pinball_statistic(alpha: float) -> Statistic:
-    """Return the statistic of minus the mean pinball loss of a predicted quantile."""
+    """Return the statistic of minus the mean pinball loss of predicted quantiles ``alpha``."""
 
     def loss(y, predictions):
         return np.maximum(alpha * (y - predictions), (alpha - 1.0) * (y - predictions))

@@ -10,7 +10,7 @@ from sklearn.metrics import get_scorer_names
 from sklearn_bdp.metrics.base import METRICS, Metric
 from sklearn_bdp.metrics.registry import metric_without_range
 
-#: Word of the table for each dependence of :mod:`sklearn_bdp.metrics.proofs`.
+#: Dependences of :mod:`sklearn_bdp.metrics.proofs` that the table lists, and their words in it.
 _DEPENDENCES = {
     "records": "records",
     "groups": "groups",
@@ -27,9 +27,9 @@ def metric_table() -> str:
     Returns
     -------
     str
-        A line for each class of metrics: its names and options, its score, its range, the kind of
-        its intervals in a search, and the kinds of dependence for which a final report has proven
-        rows.
+        A header, and a line for each class of metrics: its names and options, its score, its
+        range, the kind of its intervals in a search, and the kinds of dependence for which a final
+        report has proven rows about one model.
     """
     names_by_class: dict[type[Metric], list[str]] = {}
     for name, metric_class in METRICS.items():

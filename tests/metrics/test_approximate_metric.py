@@ -1,0 +1,63 @@
+"""Scorers that an approximate metric must reject, or whose range it does not know."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import (
+    d2_tweedie_score,
+    f1_score,
+    make_scorer,
+    mean_squared_error,
+    mutual_info_score,
+    precision_score,
+    r2_score,
+)
+
+from sklearn_bdp.metrics.approximate import Predictions, approximate_metric
+
+LABELS = np.arange(90) % 3
+TARGETS = np.linspace(0.1, 3.0, 90)
+
+
+@pytest.mark.parametrize(
+    ("function", "greater_is_better", "y"),
+    [
+        (mean_squared_error, True, TARGETS),
+        (r2_score, False, TARGETS),
+        (precision_score, False, LABELS // 2),
+        (f1_score, False, LABELS // 2),
+    ],
+)
+def test_a_scorer_that_looks_for_the_worst_model_is_an_error(function, greater_is_better, y):
+    """The formulas of errors and ratios would give the score with the other sign."""
+    scorer = make_scorer(function, greater_is_better=greater_is_better)
+    with pytest.raises(ValueError, match=f"{function.__name__} with the wrong greater_is_better"):
+        approximate_metric(scorer, y)
+    assert approximate_metric(make_scorer(function, greater_is_better=not greater_is_better), y)
+
+
+def test_a_scorer_of_one_class_with_its_default_average_needs_two_classes():
+    with pytest.raises(ValueError, match="scoring='f1_score' is for two classes"):
+        approximate_metric(make_scorer(f1_score), LABELS)
+
+
+def test_a_prediction_without_a_loss_leaves_the_score_undefined():
+    """A squared log error needs numbers above -1; a model may predict others."""
+    metric = approximate_metric("neg_mean_squared_log_error", TARGETS)
+    reference = metric.training_reference(
+        Predictions(TARGETS, TARGETS - 2.0),
+        unit_codes=None,
+        n_holdout_units=30,
+        n_holdout_records=30,
+    )
+    assert np.isnan(reference.score)
+    assert reference.reason == "its out-of-fold score is undefined"
+
+
+@pytest.mark.parametrize(
+    ("function", "y"), [(mutual_info_score, LABELS), (d2_tweedie_score, TARGETS)]
+)
+def test_an_interval_of_a_score_without_a_known_range_is_open_at_both_ends(function, y):
+    metric = approximate_metric(make_scorer(function), y).with_range([-0.5, 0.5])
+    assert metric.open_ends == "both"
+    assert metric.ends_from_unit(0.0, 1.0) == (-np.inf, np.inf)
+    assert metric.lower < -0.5
