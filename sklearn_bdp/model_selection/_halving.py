@@ -41,11 +41,12 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     resource : str, default="n_samples"
         Training records, or a parameter of the estimator with positive integer values.
     max_resources : int or "auto", default="auto"
-        Largest resource of a candidate; ``"auto"``: all training records.
+        Largest resource of a candidate; ``"auto"``: all training records. A parameter as
+        ``resource`` needs a number.
     min_resources : int, "exhaust" or "smallest", default="exhaust"
-        Resource of a candidate in the first iteration. ``"smallest"``: two records of each class in
-        each fold, or 1 for a parameter. ``"exhaust"``: the value with which the last iteration uses
-        as much of ``max_resources`` as possible.
+        Resource of a candidate in the first iteration. ``"smallest"``: twice the number of folds,
+        for a classifier times the number of classes, or 1 for a parameter. ``"exhaust"``: the value
+        with which the last iteration uses as much of ``max_resources`` as possible.
     aggressive_elimination : bool, default=False
         Repeat the first iteration until the remaining candidates can have ``max_resources``.
     scoring : str, callable, list, tuple, dict or None, default=None
@@ -67,7 +68,8 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     return_train_score : bool, default=False
         Whether to report scores on the training folds.
     holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
-        Records to hold out, or the holdout of an earlier search.
+        Records to hold out, or the holdout of an earlier search. None: scikit-learn's halving
+        without a holdout.
     correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another.
     verify : "all", "auto" or int, default="all"
@@ -76,8 +78,8 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     Attributes
     ----------
     cv_results_ : dict of arrays
-        As for :class:`ReusableHoldoutSearchCV`, with ``iter`` and ``n_resources``. Only rows of the
-        last iteration have verified scores.
+        As for :class:`ReusableHoldoutSearchCV`, with ``iter`` and ``n_resources``. Rows of earlier
+        iterations have no verified scores.
     n_candidates_, n_resources_ : list of int
         Number of candidates, and resource of each candidate, by iteration.
     n_iterations_ : int
@@ -150,7 +152,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         return super()._fit_without_holdout(X, y, params)
 
     def _set_up(self, finished_fits, config, fit_data):
-        """Split the data, and set the resources that follow from the training set."""
+        """Return the base class's CrossValidation; set the resources from the training set."""
         cross_validation = super()._set_up(finished_fits, config, fit_data)
         holdout_split = cross_validation.holdout_split
         self._set_resources(holdout_split.X, holdout_split.y, cross_validation.split_params)
@@ -159,7 +161,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     def _set_resources(self, X, y, split_params):
         """Set the smallest and largest resource of a candidate, as scikit-learn does.
 
-        Raises ValueError if the largest one is more than the number of records.
+        Raises ValueError as scikit-learn, and if the largest resource is more than all records.
         """
         self._n_samples_orig = num_samples(X)
         SuccessiveHalving._check_input_parameters(self, X, y, split_params)
@@ -180,10 +182,11 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         halve(self, evaluate, callback_ctx)
 
     def _with_mean_test_score(self, results):
-        """Return results with the column ``mean_test_score`` of the metric that ranks.
+        """Return ``cv_results_`` with a column ``mean_test_score``: that of the metric that ranks.
 
         scikit-learn selects the candidates of the next iteration by this column. With several
-        metrics ``results`` have a column ``mean_test_<name>`` for each.
+        metrics ``results`` have a column ``mean_test_<name>`` for each. The metric that ranks is
+        the one that ``refit`` names, or else the first.
         """
         mean_scores = {
             name: column for name, column in results.items() if name.startswith("mean_test_")
@@ -195,7 +198,8 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     def _select_best_index(self, refit, refit_metric, results):
         """Return the best row of the last iteration, or the row that a callable ``refit`` returns.
 
-        Without a holdout scikit-learn calls this method. With one, it is for a callable only.
+        Without a holdout scikit-learn calls this method. With a holdout it is called for a callable
+        ``refit`` only.
         """
         if callable(refit):
             return super()._select_best_index(refit, refit_metric, results)

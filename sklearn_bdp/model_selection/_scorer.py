@@ -88,15 +88,16 @@ class _ScoredModel:
     """Model that was scored, with the first data that it was scored on."""
 
     key: str | None  # query key, None if the model has no digest
-    content_digest: str | None  # of the fitted attributes
+    content_digest: str | None  # of the fitted attributes, None if one cannot be read
     metric: object  # Metric that scores the model
     X: object = field(repr=False)  # first training records
     y: object = field(repr=False)  # their targets
     estimator_reference: object = field(repr=False)  # weak reference; None in another process
-    #: Classes of the objects in the model, which the fingerprint covers; None before the second
-    #: call.
+    #: Classes of the objects in the model, which the fingerprint covers; None without fingerprint.
     fingerprint_classes: Any = None
-    fingerprint: Any = None  # of the model, cheaper than a digest; None before the second call
+    #: Fingerprint of the model and its metric, cheaper than a digest. None before the second call,
+    #: in cross-validation, and if there is none.
+    fingerprint: Any = None
 
     def __getstate__(self):
         return {**vars(self), "estimator_reference": None}
@@ -106,7 +107,7 @@ class _ScoredModel:
         return self.estimator_reference is not None and self.estimator_reference() is estimator
 
     def is_unchanged(self, estimator):
-        """Return whether the fingerprint of the estimator is the same; False before it is known."""
+        """Return whether the estimator has the stored fingerprint; False if none is stored."""
         if self.fingerprint_classes is None:
             return False
         current_fingerprint = fingerprint((estimator, self.metric), self.fingerprint_classes)
@@ -120,7 +121,7 @@ class _SharedState:
     models: list = field(default_factory=list)  # _ScoredModel, latest last
     #: By digest of the targets of a fold: number of rows, and a digest of each column.
     column_digests_by_fold: dict = field(default_factory=dict)
-    last_answer: AnswerRecord | None = None
+    last_answer: AnswerRecord | None = None  # in score units
     row_wise_check: BatchDependenceCheck = field(default_factory=BatchDependenceCheck)
     has_warned_of_clipping: bool = False
 
@@ -146,7 +147,8 @@ class HoldoutScorer:
         :class:`~sklearn_bdp.exceptions.ProcessBoundaryError`.
     scoring : str, callable or None, default=None
         A metric with a proven bound (see :mod:`sklearn_bdp.metrics`), or any other scorer of
-        scikit-learn, whose intervals are approximate. ``None``: the estimator's own score.
+        scikit-learn, whose intervals are approximate or absent. ``None``: the estimator's own
+        score.
 
     Attributes
     ----------
@@ -267,8 +269,8 @@ class HoldoutScorer:
         """Return the verified score of a model, in score units.
 
         ``X``, ``y``: training records, which the model need not have been fitted on.
-        ``in_validation``: whether cross-validation of scikit-learn calls the scorer. If it passes
-        the training rows of the model, their ordinary score is returned.
+        ``in_validation``: whether cross-validation of scikit-learn calls the scorer. If
+        cross-validation passes the training rows of the model, their ordinary score is returned.
         """
         self._check(estimator, X, y, sample_weight)
         columns = self._holdout_columns(estimator, X, y)
@@ -360,7 +362,9 @@ class HoldoutScorer:
 
         ``is_altered``: whether columns were shuffled or set to one value; the fitted model is then
         scored as it is, without an interval. ``is_out_of_sample``: whether the model was fitted on
-        other rows, as in cross-validation. If not, clones of it are cross-validated on these rows.
+        other rows, as in cross-validation. It is then scored as it is, too, with an interval only
+        if the metric uses predictions only. Otherwise clones of it are cross-validated on these
+        rows.
         """
         if is_altered or (is_out_of_sample and not metric.uses_predictions_only):
             score = metric.score_model(estimator, X, y)
@@ -430,11 +434,11 @@ class HoldoutScorer:
         return self._shared_state.last_answer.value
 
     def _content_for_keys(self):
-        """Return what a query key covers of a scorer inside a model."""
+        """Return the content of a scorer inside a model that query keys cover."""
         return (type(self).__name__, self.holdout, self.scoring)
 
     def _check(self, estimator, X, y, sample_weight):
-        """Raise ValueError if the arguments do not fit to the holdout, before any computation.
+        """Raise ValueError or TypeError for arguments that cannot be verified, before any fit.
 
         Raises ProcessBoundaryError if this process cannot query the holdout.
         """
@@ -464,11 +468,12 @@ class HoldoutScorer:
             )
 
     def _identify(self, estimator, X, y, in_validation):
-        """Return the :class:`_ScoredModel` of an estimator, which is new at the first call.
+        """Return the :class:`_ScoredModel` of an estimator, a new object at its first call.
 
         The first data determine the metric, too: default bounds of regression errors come from the
         targets, and a subsample has other bounds. ``X``, ``y``: the data of this call, which a new
-        object copies. In cross-validation an equal model of another fold is new.
+        object copies. In cross-validation an equal model of another fold is a new object, too, with
+        the metric of the first one.
         """
         for scored_model in self._shared_state.models:
             if scored_model.is_of(estimator) and scored_model.is_unchanged(estimator):
@@ -525,8 +530,8 @@ class HoldoutScorer:
     def _holdout_columns(self, model, X, y):
         """Return names or positions of the holdout columns that a model needs.
 
-        None for all columns, and if the data have no columns. Raises UnknownFeaturesError if they
-        cannot be found.
+        None for all columns in order, and if the data have no columns. Raises UnknownFeaturesError
+        if the columns cannot be found. Digests of all columns of a fold are stored.
         """
         names = getattr(model, "feature_names_in_", None)
         if names is not None and hasattr(self.holdout.X, "columns"):
@@ -642,8 +647,9 @@ class ColumnAlteration:
 def column_codes(X, *, single=False):
     """Return a 64-bit code of each value, of shape (n, n_features); equal values have equal codes.
 
-    ``None`` for data without columns (lists of texts) and for sparse data. With ``single=True``
-    numbers are rounded to single precision, so that a copy in single precision has equal codes.
+    ``None`` for sparse data, for data that are not two-dimensional (such as lists of texts), and
+    without columns. With ``single=True`` numbers are rounded to single precision, so that a copy in
+    single precision has equal codes.
     """
     if hasattr(X, "tocsr") or len(np.shape(X)) != 2:
         return None
@@ -657,11 +663,11 @@ def column_codes(X, *, single=False):
 
 
 def detect_alteration(first_X, first_y, X, y):
-    """Return the :class:`ColumnAlteration` of ``X`` since the first data, None for other rows.
+    """Return the :class:`ColumnAlteration` of ``X`` since the first data, None for other data.
 
     ``first_X``, ``first_y``: records and targets that the model was first scored on. The alteration
-    is empty for the same rows and for some of them. Raises ValueError if some columns are equal
-    and others differ in a way that cannot be applied to other records.
+    is empty for the same rows and for some of them. Raises ValueError if some columns differ in a
+    way that cannot be applied to other records, and others do not.
     """
     # If only one of both has single precision, compare in single precision.
     in_single_precision = _is_single(X) != _is_single(first_X)
@@ -692,9 +698,10 @@ def detect_alteration(first_X, first_y, X, y):
 def _alteration_of_rows(first_codes, codes, coded_positions, n_columns):
     """Return the alteration of the same rows, as columns that were shuffled or set to one value.
 
-    None if all columns have other values. If only some of them have, ValueError is raised.
-    ``first_codes``, ``codes``: of the values at the positions ``coded_positions`` among
-    ``n_columns``, before and after the alteration.
+    None if all columns changed in another way; if only some of them did, ValueError is raised.
+    ``first_codes``, ``codes``: codes of the values of the columns at the positions
+    ``coded_positions``, before and after the alteration. The other ones of the ``n_columns``
+    columns are equal.
     """
     shuffled = []
     constant = []
@@ -723,8 +730,8 @@ def _alteration_of_rows(first_codes, codes, coded_positions, n_columns):
 def _unequal_columns(first_X, X):
     """Return the positions of the columns of two numeric arrays that differ.
 
-    None if all columns must be compared by codes: unless both are arrays of one dtype and shape, or
-    if no column or all of them differ.
+    None if all columns must be compared by codes: for data other than two numeric arrays of one
+    dtype and shape, and if no column or all of them differ.
     """
     are_numeric_arrays = (
         type(first_X) is type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "biuf"
@@ -764,7 +771,10 @@ def _reason_for_no_interval(scheme):
 
 
 def _check_text_columns(X_holdout, X):
-    """Raise ValueError if the holdout has columns of text or categories, and ``X`` has none."""
+    """Raise ValueError if the holdout has columns of text or categories, and ``X`` has none.
+
+    Data without a dtype are not checked.
+    """
     holdout_dtypes = {str(dtype).split("(")[0] for dtype in getattr(X_holdout, "dtypes", ())}
     dtypes = getattr(X, "dtypes", [getattr(X, "dtype", "")])
     dtype_names = {str(dtype).split("(")[0] for dtype in dtypes}  # "" if X has no dtype
@@ -777,7 +787,7 @@ def _check_text_columns(X_holdout, X):
 
 
 def _score_variance(metric, estimator, X, y):
-    """Return the variance of the scores of training records in [0, 1].
+    """Return the variance of the scores of training records in [0, 1], at most 1/4.
 
     None if the mean determines it, or if the metric is not a mean over records.
     """
@@ -789,7 +799,7 @@ def _score_variance(metric, estimator, X, y):
 def _training_scores(metric, estimator, X, y):
     """Return the scores of training records (or None) and the score of the model, in [0, 1].
 
-    Raises _ModelFailedError if the model cannot predict.
+    A ScoreContractError is raised as it is, any other error as _ModelFailedError.
     """
     try:
         return metric.training_scores(estimator, X, y)
@@ -803,7 +813,8 @@ def _out_of_sample_errors(estimator, X, y, *, is_tested):
     """Return errors on records that a model was not fitted on, in units of the target, or None.
 
     ``is_tested``: whether cross-validation tests the model on these records. If not, clones of it
-    are cross-validated on them.
+    are cross-validated on them. None if these cannot be fitted, or for several outputs. Raises
+    _ModelFailedError if the model cannot predict.
     """
     try:
         if is_tested:
@@ -856,12 +867,12 @@ def alter_columns(X_holdout, X, alteration):
 
 
 def _is_single(X):
-    """Return whether numbers of any column are stored in single precision or less."""
+    """Return whether a column has floating-point numbers in single precision or less."""
     dtypes = X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", np.dtype(float))]
     return any(getattr(dtype, "kind", "O") == "f" and dtype.itemsize < 8 for dtype in dtypes)
 
 
 def column_digests(codes):
-    """Return a digest of the values of each column in their order, from codes of the values."""
+    """Return an integer digest of each column, from codes of its values; their order matters."""
     row_weights = np.arange(1, len(codes) + 1, dtype=np.uint64) * _SALT
     return splitmix64(codes, row_weights[:, None]).sum(axis=0)

@@ -185,16 +185,16 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     ----------
     cv_results_ : dict of arrays
         All columns of :class:`~sklearn.model_selection.GridSearchCV` about the training set, and
-        ``cv_score``, ``holdout_score``, ``holdout_lower``, ``holdout_upper``,
-        ``answered_from`` (``"cv"``, ``"holdout"`` or ``"unanswered"``) and
-        ``rank_holdout_score``, in score units. ``cv_score`` is compared with the holdout. It is
+        ``cv_score``, ``holdout_score``, ``holdout_lower`` and ``holdout_upper`` in score units,
+        ``holdout_interval``, ``answered_from`` (``"cv"``, ``"holdout"`` or ``"unanswered"``) and
+        ``rank_holdout_score``. ``cv_score`` is compared with the holdout. It is
         ``mean_test_score`` for means over records, unless these are nodes of a network: then
         training nodes have weights, so that they see as many labeled neighbors in a fold as the
-        holdout nodes do. With several metrics also
-        ``holdout_score_<name>``, ``holdout_lower_<name>``, ``holdout_upper_<name>`` and
+        holdout nodes do. With several metrics also ``holdout_score_<name>``,
+        ``holdout_lower_<name>``, ``holdout_upper_<name>``, ``holdout_interval_<name>`` and
         ``answered_from_<name>`` for each.
     best_estimator_ : estimator
-        The verified model; fitted on the training set only. Not set with ``refit=False``.
+        The selected model; fitted on the training set only. Not set with ``refit=False``.
     best_score_ : float
         Its verified score; NaN without an answer.
     best_interval_ : tuple of float
@@ -207,14 +207,15 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     certificate_ : HoldoutCertificate
         The guarantee, its probability and its assumptions.
     train_indices_, holdout_indices_ : ndarray of int or None
-        Rows of the data in the training set and in the holdout. None with ``X_val`` or an existing
-        holdout.
+        Positions in ``X`` of the training set and of the holdout. None with ``X_val`` or an
+        existing holdout.
     dependence_test_ : DependenceReport or None
-        Whether cross-validated scores contradict declared independence, of records or of groups.
+        Whether the training set contradicts the declared correlation: the independence of records
+        or groups, or the strength of a dependence. None if this was not tested.
     dependence_test_scores_ : ndarray of shape (n_scored,) or None
-        The per-record cross-validated scores behind the report, in row order. Folds that are fitted
-        for the report alone (as for ROC AUC) score the first 20,000 training records at most,
-        unless the records are declared in groups.
+        The per-record cross-validated scores behind the report, in row order; None without such
+        scores. Folds that are fitted for the report alone (as for ROC AUC) score the first 20,000
+        training records at most, unless the records are declared in groups.
     scorer_, n_splits_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         As in :class:`~sklearn.model_selection.GridSearchCV`.
 
@@ -309,7 +310,8 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     def _generate_candidate_params(self):
         """Return an iterable of parameters: a ParameterGrid, or a ParameterSampler with ``n_iter``.
 
-        scikit-learn's halving calls this method by its name.
+        scikit-learn's halving calls this method by its name. Raises TypeError for a distribution
+        without ``n_iter``.
         """
         if self.n_iter is None:
             param_grid = self.param_grid
@@ -372,7 +374,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
             before the holdout. With dates, also ``"7D"``, a ``Timedelta`` or an offset of pandas.
         coordinates : array-like of shape (n_samples, n_dimensions) or list of str, default=None
             Coordinates of the records, or the columns of ``X`` that contain them. The search then
-            tests whether scores of nearby groups agree, and warns if they do.
+            tests whether scores of nearby records or groups agree, and warns if they do.
         **params : dict
             Passed to the ``fit`` method of the estimator (and routed as in scikit-learn).
 
@@ -383,10 +385,12 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
 
         Raises
         ------
-        ValueError
-            For invalid arguments. The holdout was not queried.
+        TypeError, ValueError
+            For invalid arguments, or if all fits failed. The holdout was not queried.
         UnboundedMetricError
             For a metric without a bounded sensitivity.
+        SharedRecordsError
+            If the training set contains records of the holdout.
         BudgetExhaustedError
             If the budget of the holdout is exhausted and ``on_exhausted="raise"``.
         """
@@ -417,8 +421,8 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     def _fit_params_without_holdout(self, holdout_arguments):
         """Return the passed arguments by name, for a search without holdout.
 
-        Raises ValueError for an argument that it does not take. ``holdout_arguments``: arguments of
-        ``fit`` by name, None if not passed.
+        Raises ValueError for an argument that such a search does not take. ``holdout_arguments``:
+        arguments of ``fit`` by name, None if not passed.
         """
         passed_arguments = {
             name: value for name, value in holdout_arguments.items() if value is not None
@@ -436,12 +440,12 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return passed_arguments
 
     def _fit_without_holdout(self, X, y, params):
-        """Search as scikit-learn does, without a holdout."""
+        """Search as scikit-learn does; return the fitted search. ``params``: arguments by name."""
         return super().fit(X, y, **params)
 
     @fit_context(prefer_skip_nested_validation=False)
     def _fit_verified(self, fit_data):
-        """Cross-validate candidates on the training set, verify them and set the attributes.
+        """Cross-validate candidates, verify them, set the attributes and return the search.
 
         ``fit_data``: :class:`~sklearn_bdp.evaluation.fit_data.FitData`.
         """
@@ -503,7 +507,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return check_holdout_parameter(self, X_val)
 
     def _signature(self, fit_data):
-        """Return a digest of the parameters and data that fits depend on, None without a digest."""
+        """Return a digest of the parameters and data that fits depend on, None if unreadable."""
         params = self.get_params(deep=False)
         for name in ("n_jobs", "pre_dispatch", "verbose"):
             params.pop(name)
@@ -604,9 +608,10 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split={"groups": groups}))
 
     def _get_scorers(self):
-        """Return scikit-learn's scorers, which it needs to route metadata.
+        """Return scorers and the metric of ``refit``, as scikit-learn's method does.
 
-        Bounded metrics that are unknown to scikit-learn need no metadata.
+        scikit-learn routes metadata to these scorers. If it does not know a metric, a placeholder
+        without metadata is returned; with ``holdout=None`` the error is raised.
         """
         try:
             return super()._get_scorers()
@@ -679,12 +684,12 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return sorted(best_rows.tolist())
 
     def _standard_errors(self, cross_validation):
-        """Return the standard error of each cross-validated score, by row, in score units."""
+        """Return the standard error of each mean over folds, by row, in score units; 0 for NaN."""
         standard_deviations = cross_validation.results[f"std_test_{cross_validation.metric_name}"]
         return np.nan_to_num(standard_deviations) / math.sqrt(self.n_splits_)
 
     def _set_split(self, holdout_split):
-        """Set the indices of training and holdout records."""
+        """Set ``train_indices_`` and ``holdout_indices_``."""
         self.train_indices_ = as_indices(holdout_split.X, holdout_split.train)
         self.holdout_indices_ = as_indices(holdout_split.X, holdout_split.holdout)
 
@@ -734,7 +739,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return select_best_row(self.refit, self.cv_results_, selection_scores, standard_errors)
 
     def _set_best_estimator(self, cross_validation, best_query):
-        """Set the verified model of the best candidate, and the time of its fit in seconds."""
+        """Set ``best_estimator_``, ``refit_time_`` in seconds and the names of its features."""
         start_time = time.perf_counter()
         candidate = cross_validation.candidates[self.best_index_]
         self.best_estimator_ = cross_validation.verifier.model(candidate, self.best_index_)
@@ -836,8 +841,9 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     def _models_for_report(self, compare):
         """Return the model by name, its cross-validated score, metric and variance of scores.
 
-        ``compare`` has no effect. The score is in score units, the variance is that of the scores
-        of training records in [0, 1]. Raises ValueError if the search kept no model.
+        ``compare`` has no effect. The score is in score units. The variance is that of the scores
+        of training records, or of dates, in [0, 1], NaN if it is unknown. Raises ValueError if the
+        search is not fitted with a holdout or kept no model.
         """
         check_is_fitted(self, "holdout_", msg=_NEEDS_HOLDOUT)
         if not hasattr(self, "best_estimator_"):
@@ -853,9 +859,9 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
 def _may_be_best(scores, standard_errors, cross_validation):
     """Return a mask of the candidates that may have the highest expected score.
 
-    ``scores`` and ``standard_errors`` are those of the candidates, in score units. There are few
-    folds, so each standard error is at least that of a proportion with this score among all
-    training records.
+    ``scores`` are training scores of the candidates and ``standard_errors`` those of these scores,
+    in score units. There are few folds, so a smaller standard error than that of a proportion with
+    this score among all training records is replaced by the latter.
     """
     unit_scores = cross_validation.metric.to_unit(scores)
     score_range = cross_validation.metric.upper - cross_validation.metric.lower
@@ -870,10 +876,10 @@ def _may_be_best(scores, standard_errors, cross_validation):
 
 
 def search_results(cross_validation, queries):
-    """Return ``cv_results_`` with the released values, in score units.
+    """Return ``cv_results_`` with the released scores and intervals, in score units.
 
-    A metric that was not verified gets the column ``answered_from_<name>`` only.
-    ``queries``: :class:`CandidateQuery` by row.
+    For a metric that cannot be verified the only column besides those of cross-validation is
+    ``answered_from_<name>``. ``queries``: :class:`CandidateQuery` by row.
     """
     metric = cross_validation.metric
     ranking_name = cross_validation.metric_name
@@ -898,13 +904,14 @@ def search_results(cross_validation, queries):
 
 
 def _secondary_answers(queries, name):
-    """Return the answers about a secondary metric by row, MissingAnswer for other candidates."""
+    """Return the answers about a secondary metric by row, MissingAnswer for rows without one."""
     return [getattr(query.secondary.get(name), "answer", MissingAnswer()) for query in queries]
 
 
 def search_certificate(search, cross_validation, best_query):
-    """Return the certificate of a search; warn about metrics that are not verified.
+    """Return the certificate of a search.
 
+    Warns if no candidate has a cross-validated score, and about metrics that were not verified.
     ``best_query``: :class:`CandidateQuery` of the selected candidate.
     """
     results = search.cv_results_
@@ -947,18 +954,22 @@ def select_best_row(rule, results, selection_scores, standard_errors):
     Parameters
     ----------
     rule : object
-        ``"best_lower"``: the highest lower end of an interval, and the better cross-validated score
-        for ties. ``"one_se"``: the first candidate, in the order of the grid, whose verified score
-        is within one standard error of that of the best candidate. All others: the best candidate,
-        which is the one with the highest selection score among those that the holdout did not
-        correct, unless a corrected one has a higher verified score.
+        Value of ``refit``, not a callable. ``"best_lower"``: the highest lower end of an interval,
+        and the better cross-validated score for ties. ``"one_se"``: the first candidate, in the
+        order of the grid, whose verified score is within one standard error of that of the best
+        candidate. All others: the best candidate, which is the one with the highest selection score
+        among those that the holdout confirmed, unless a corrected one has a higher verified score.
     results : dict
         ``cv_results_``.
     selection_scores : ndarray of shape (n_candidates,)
         Training scores by which scikit-learn would select a candidate.
     standard_errors : ndarray of shape (n_candidates,) or None
-        Standard errors of the cross-validated scores in score units, for ``"one_se"``. None: other
-        rules do not need them.
+        Standard errors of the cross-validated scores in score units; needed for ``"one_se"`` only.
+
+    Returns
+    -------
+    int
+        Row in ``cv_results_``. Without any verified score, that of the best training score.
     """
     cv_scores = results["cv_score"]
     if rule == "best_lower":
@@ -977,7 +988,7 @@ def select_best_row(rule, results, selection_scores, standard_errors):
 
 
 def short_name(model, params):
-    """Return the code of a model: its class, and its parameters that differ from the defaults.
+    """Return the code of a model: its class, searched parameters and those unlike the defaults.
 
     A long text names only the searched parameters ``params``. A pipeline is named by its last step.
     """
@@ -997,13 +1008,13 @@ def short_name(model, params):
 
 
 def _as_call(model, params):
-    """Return the code of a call of the model's class with parameters."""
+    """Return the code of a call of the model's class with these parameters, shortened."""
     arguments = ", ".join(f"{name}={_short_value(value)}" for name, value in params.items())
     return f"{type(model).__name__}({arguments})"
 
 
 def _short_value(value):
-    """Return a parameter as code: numbers with four digits, other values up to 40 characters."""
+    """Return a value as code: numbers with four digits, other values up to 40 characters."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_):
         return f"{value:.4g}"
     value = value.item() if isinstance(value, np.generic) else value
