@@ -1,5 +1,5 @@
 """Checks against careless use: their inputs and their messages (theory G21).
 
-Guards that read the training set are free. Guards that read the holdout report one of a few
-words, which is recorded and charged.
+Checks that read the training set or released values are free. The check that reads the holdout
+reports at most one of a few findings, which is recorded and charged.
 """

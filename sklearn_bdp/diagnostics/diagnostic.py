@@ -11,7 +11,7 @@ from sklearn_bdp.utils.validation import caller_level
 
 @dataclasses.dataclass(frozen=True)
 class Diagnostic:
-    """A warning or an error of a check, and the data that the check reads.
+    """Warning or error of a check: its message, and the kind of data that the check reads.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Diagnostic:
     category: type
 
     def warn(self, **facts: Any) -> None:
-        """Issue the warning.
+        """Issue the warning; ``category`` must be a class of warnings.
 
         Parameters
         ----------

@@ -3,9 +3,9 @@
 The digest of a record is a sum over columns of a hash of (column, value). It is the same for
 records in another order, with another type of number, in another container and, for named columns,
 with columns in another order. Zeros add nothing, so that sparse data are hashed fast. Digests of
-holdout records stay in the process and are never shown. A comparison with the holdout reports at
-most one of a few findings, and is charged. Rows that are known to be training rows are not compared
-again.
+holdout records stay in the process and are never shown; copies of a search contain 16 bits of some
+of them. A comparison with the holdout reports at most one of a few findings, and is charged. Rows
+that are known to be training rows are not compared again.
 
 A holdout without a ledger does not know the queries that another one of the same records answered,
 so that its intervals would be too narrow. Other holdouts of the process are therefore recognized by
@@ -137,7 +137,10 @@ class TrainingData:
     parameter_names: tuple[str, ...] = ()
 
     def with_tables_of(self, fit_params: dict[str, Any]) -> TrainingData:
-        """Return the training data together with the tables among fit parameters."""
+        """Return the training data together with the tables among fit parameters.
+
+        Tables have the columns of ``X``. The training data themselves, if there are no tables.
+        """
         parameter_names = []
         tables = []
         for name, value in fit_params.items():
@@ -158,7 +161,7 @@ class TrainingData:
         return self.parameter_names[table_index - n_unnamed]
 
     def remark(self) -> str:
-        """Return a sentence that names the fit parameters with tables, for messages."""
+        """Return a sentence that names the fit parameters with tables; empty without any."""
         if not self.parameter_names:
             return ""
         parameter_names = ", ".join(dict.fromkeys(self.parameter_names))
@@ -168,7 +171,8 @@ class TrainingData:
     def rows(self) -> list[Any]:
         """Digests of the rows of each table: a list of pairs of arrays, with and without targets.
 
-        Arrays are empty for tables that cannot be hashed.
+        Both arrays are the same for tables without targets, and empty for those that cannot be
+        hashed.
         """
         digests: list[Any] = []
         for X, y in self.tables:
@@ -205,7 +209,7 @@ class TrainingData:
         """Return the key of the finding in ``OVERLAP_FINDINGS``, or None.
 
         ``X``, ``y`` and ``model`` are those of the holdout. ``compare_rows``: whether rows are
-        compared, or only groups and labels.
+        compared, or only groups and, for classes, labels.
         """
         if compare_rows:
             for X_train, y_train in self.tables:
@@ -236,13 +240,12 @@ def _label_finding(y_train, y_holdout, model):
     """Return "labels" or "classes" if labels of training set and holdout do not match, else None.
 
     "labels": no label is in both. "classes": a class is missing from one, more than by chance.
-    Also None if one has text and the other numbers, and for several outputs. ``model`` is the
-    correlation model of the holdout.
+    Also None if one has text and the other numbers, for several outputs, and without targets.
+    ``model`` is the correlation model of the holdout.
     """
     targets_of_both = y_train, y_holdout
-    is_text = [
-        "text" in column_kinds(targets) for targets in targets_of_both
-    ]  # one of them: an error of its own
+    # Text in one of them alone has an error of its own.
+    is_text = ["text" in column_kinds(targets) for targets in targets_of_both]
     if is_text[0] != is_text[1] or any(
         targets.size != len(targets) or not targets.size for targets in targets_of_both
     ):
@@ -307,8 +310,9 @@ class TrainingRowRegistry:
         """Return the additional assumption if these training records are already known.
 
         The text is empty without an assumption. Return None if the records must be compared with
-        the holdout. ``explicit``: unknown rows are compared also if a search drew the split.
-        Otherwise they raise SharedRecordsError.
+        the holdout. If a search drew the split, a table with both known and other rows raises
+        SharedRecordsError unless ``explicit`` is True, and both known and other groups together
+        give a warning and the assumption.
         """
         if any(training_data is pending for pending in self._pending):
             return ""
@@ -353,10 +357,11 @@ class TrainingRowRegistry:
         return not known_fractions or any(known_fractions.values())
 
     def check_no_holdout_records(self, training_data: TrainingData, X: Any, y: Any) -> None:
-        """Raise SharedRecordsError if records to be scored are holdout records of the same fit.
+        """Raise SharedRecordsError if records to be scored are in the holdout, more than by chance.
 
-        The caller passed training and holdout records to that fit, so that the error reveals
-        nothing new. ``X`` and ``y`` are the holdout records.
+        ``training_data``: the records to be scored, in its first table. ``X`` and ``y`` are the
+        holdout records. Nothing is checked unless the caller passed training and holdout records to
+        the same fit: then the error reveals nothing new.
         """
         if not self.both_parts_given:
             return
@@ -381,12 +386,13 @@ class TrainingRowRegistry:
         """Return fingerprints of the holdout records, for copies of a search without records.
 
         A fingerprint has 16 bits, so that it does not identify a record. Only records that differ
-        from all others of the fit have one.
+        from all others of the fit have one, and none has if the caller did not pass training and
+        holdout records to the same fit.
 
         Returns
         -------
         column_names : set of str or None
-            Names of the columns of a frame.
+            Names of the columns of a frame; None without names.
         fingerprints : ndarray of uint64
             Distinct fingerprints, by position of columns and, for frames, also by name.
         """
@@ -406,7 +412,8 @@ class TrainingRowRegistry:
 def check_fingerprints(fingerprints: Any, X: Any, y: Any) -> None:
     """Raise SharedRecordsError if most records to be scored have fingerprints of the holdout.
 
-    ``fingerprints`` are those of `TrainingRowRegistry.record_fingerprints`.
+    They must be more than half of the records, and more than chance explains. ``fingerprints`` is
+    the pair that `TrainingRowRegistry.record_fingerprints` returned.
     """
     names, holdout_fingerprints = fingerprints
     names = names if is_frame(X) and names and names <= {*map(str, X.columns)} else None
@@ -462,9 +469,10 @@ def count_shared_rows(X, y, X_holdout, y_holdout):
 
     If ``y`` is None, records are compared without targets. If a population has equal records, the
     training set has equal records, too. Chance explains the number of shared records that is
-    expected from these, plus four standard deviations, plus one record. It explains none if all
+    expected from these, plus four standard deviations, plus one record. Chance explains none if all
     training records are in the holdout, each at least as often as in the training set, and they are
-    more than half of it. Both numbers are 0 if the tables cannot be compared.
+    not all equal and more than half as many as the holdout records. Both numbers are 0 if the
+    tables cannot be compared.
     """
     digests = _digests_of_both(X, y, X_holdout, y_holdout)
     if digests is None:
@@ -514,9 +522,10 @@ def _digests_of_both(X, y, X_holdout, y_holdout):
 
 
 def _chances_of_equal_records(counts, n_holdout):
-    """Return for each distinct record the probability that a holdout contains an equal one.
+    """Return for each distinct training record the chance that a holdout has an equal one.
 
-    ``counts`` has the number of times that each distinct record is in the training set.
+    If the holdout is at least as large as the training set, an upper bound. ``counts`` has the
+    number of times that each distinct record is in the training set.
     """
     # The probability that a random subset of the other training records, as large as the holdout,
     # contains an equal one is hypergeometric, and an unbiased estimate. If there are fewer other
@@ -536,7 +545,8 @@ def row_digests(X, y=None, *, names=None):
 
     Equal records have equal digests in all containers. Numbers are equal if they are in single
     precision. ``names`` are the columns of a frame to compare, by name. If None, all columns are
-    compared, by position. With ``y``, targets are a part of the record.
+    compared, by position. With ``y``, targets are a part of the record. Raises TypeError or
+    ValueError for data that cannot be hashed.
     """
     if sp.issparse(X):
         cells = X.tocoo()
@@ -578,7 +588,10 @@ def _hash_cells(cells, salts):
 
 
 def _as_table(data):
-    """Return frames and sparse matrices unchanged, and other data as a two-dimensional array."""
+    """Return frames and sparse matrices unchanged, and other data as an array with two axes.
+
+    The first axis is that of the records.
+    """
     data = as_single_array(data)
     if sp.issparse(data) or (hasattr(data, "iloc") and hasattr(data, "columns")):
         return data

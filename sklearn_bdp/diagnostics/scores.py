@@ -143,7 +143,9 @@ BATCH_DEPENDENCE_ASSUMPTION = (
 
 
 def run_dependence_test(division, estimator, metric, score, *, groups=None, scores_and_folds=None):
-    """Test the declared correlation by cross-validated scores of one candidate, and warn once.
+    """Test the declared correlation by cross-validated scores of one candidate, and warn.
+
+    One warning has the finding of the test and the hints of the split, if there are any.
 
     Parameters
     ----------
@@ -165,9 +167,11 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, scor
     Returns
     -------
     report : object or None
-        Report of the test for the declared correlation; None if there is none.
+        Report of the test for the declared correlation; None if no test was possible.
     scores : ndarray or None
-        The per-record scores that were tested.
+        Scores of the tested records: for a declared strength in time order, for groups in the order
+        of the training records, else in the order of the caller's rows. None without a test, and if
+        the test reads labels.
     """
     model = division.train_model
     declared_model = division.model if model is None else model
@@ -248,8 +252,8 @@ def _per_record_metric(division, estimator):
 def _test_declared_strength(division, declared_model, metric, score, scores_and_folds):
     """Test the declared strength of a chain by scores, or of a network by labels (G33, G25).
 
-    Return the report and the scores in time order. The report is None if the strength cannot be
-    tested, the scores if labels were tested.
+    Return the report and the scores in time order. Both are None if the strength cannot be tested,
+    and the scores also if labels were tested.
     """
     n = num_samples(division.X)
     if declares_influence(declared_model):
@@ -281,8 +285,8 @@ def _test_groups(model, scores, labels, row_order, coordinates):
     """Test that neighboring groups are independent, by scores and by signed residuals.
 
     Groups are neighbors in the order of rows, or by ``coordinates``. Class means are subtracted, so
-    that a table sorted by class does not count as dependence. Return the report and the scores, or
-    None for both if there are too few scores.
+    that a table sorted by class does not count as dependence. Return the report and the unchanged
+    scores, or None for both if there are too few scores or not as many as the model has records.
     """
     if np.isfinite(scores).sum() < 2 or model.n_records not in (None, len(scores)):
         return None, None
@@ -318,7 +322,7 @@ def _residuals(scores, labels):
 
 
 def _subtract_label_means(values, labels):
-    """Return the values minus the mean of their label."""
+    """Return the values minus the mean value of the records with the same label."""
     codes = np.unique(labels, return_inverse=True)[1]
     sums = np.bincount(codes, np.nan_to_num(values))
     counts = np.bincount(codes, ~np.isnan(values))
@@ -328,8 +332,8 @@ def _subtract_label_means(values, labels):
 def _test_row_order(score_shuffled, row_order, groups, scores_and_folds):
     """Test that scores depend neither on the order of rows nor on groups.
 
-    ``score_shuffled()`` returns scores in shuffled folds. Return the report and the tested scores
-    in the order of rows, or None for both if there are too few scores.
+    ``score_shuffled()`` returns scores in shuffled folds. ``groups`` may be None. Return the report
+    and the tested scores in the order of rows, or None for both if there are too few scores.
     """
     fold_of_record = None if groups is not None or scores_and_folds is None else scores_and_folds[1]
     # Usable folds test every record, and have enough records for a permutation test.
@@ -352,7 +356,8 @@ def _test_row_order(score_shuffled, row_order, groups, scores_and_folds):
 def warn_too_few_groups(holdout):
     """Warn once if a holdout has so few groups that intervals will be wide.
 
-    ``holdout`` is a `ReusableHoldout`. A holdout that is too small caused another warning before.
+    ``holdout`` is a `ReusableHoldout`. A holdout that is too small caused another warning before,
+    and a closed one gives none.
     """
     model = holdout.dependence
     account = holdout.account
@@ -371,7 +376,8 @@ def warn_too_few_groups(holdout):
 def warn_undeclared_dependence(division, report=None):
     """Issue one warning with all evidence against the declared correlation, if there is any.
 
-    The evidence are the hints of ``division`` and the message of ``report``.
+    The evidence consists of the hints of ``division`` and the message of ``report``, which may be
+    empty.
     """
     message = "" if report is None else report.message
     sentences = list(division.hints)
@@ -450,7 +456,10 @@ def _is_optimistic(metric, division, training, high):
 
 
 def warn_clipped_score(metric, clipping, of):
-    """Warn if clipping changes the training score noticeably, and return whether it does."""
+    """Warn if clipping changes the training score noticeably, and return whether it does.
+
+    ``clipping``: effect on the training records, or None; ``of``: description of the model.
+    """
     if clipping is None or not clipping.is_noticeable:
         return False
     CLIPPED_SCORE.warn(
@@ -495,7 +504,8 @@ def _batches(n, max_size):
 def _depends_on_other_rows(model, X, batch, changed_batch, shared_positions):
     """Return whether predictions for the rows that two batches share depend on the other rows.
 
-    The first prediction method with a result for both batches decides; False without one.
+    The first prediction method with a result for both batches decides; False without one, and if
+    its repeated predictions differ.
     """
     X_batch = safe_indexing(X, batch)
     X_changed = safe_indexing(X, changed_batch)
@@ -537,9 +547,10 @@ def check_later_rows(model, X, dates, *, name):
 
 
 def _predict_or_none(model, name, X):
-    """Return the result of a prediction method, records first; None if the model has none.
+    """Return the result of a prediction method, records first; None without a usable result.
 
-    ``name`` is the name of the method. Errors of the model count as no result.
+    ``name`` is the name of the method. None also if the model raises an error, or if the result
+    does not have one entry per record.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -603,8 +614,9 @@ class BatchDependenceCheck:
     def check_model(self, model, X):
         """Check a fitted model, unless one with the same components was checked.
 
-        Models of scikit-learn components alone are not checked. ``X`` are training rows with the
-        columns that the model was fitted on. Warn at the first finding.
+        Models of scikit-learn components alone are not checked, and at most 12 kinds are. ``X`` are
+        training rows with the columns that the model was fitted on. Warn at the first finding. If
+        ``dates`` were given, raise ValueError at a finding instead.
         """
         components = non_sklearn_components(model)
         pipeline_kind = repr(components)
@@ -628,9 +640,10 @@ class BatchDependenceCheck:
     def check_score(self, metric, model, X, y):
         """Raise ScoreContractError if a caller's score of a record depends on other records.
 
-        Each metric is checked once. Nothing is checked with fewer than 16 rows, if predictions
-        depend on the batch, or if the function raises. ``X`` and ``y`` are training rows, with the
-        columns that the model was fitted on.
+        Each metric is checked once. Nothing is checked for metrics of predictions alone and those
+        that are not means over records, with fewer than 16 rows, if predictions depend on the
+        batch, or if the function raises. ``X`` and ``y`` are training rows, with the columns that
+        the model was fitted on.
         """
         n = num_samples(X)
         if metric.uses_predictions_only or not metric.is_mean or metric in self._checked_metrics:

@@ -1,6 +1,6 @@
 """Diagnostics of tables: their columns, the order of their records, and declared dependence.
 
-Of the holdout, only names, number and types of columns are read.
+Of the holdout, only names, number and types of columns, and dates in its index, are read.
 """
 
 import numpy as np
@@ -48,9 +48,9 @@ MIN_REGULAR_FRACTION, STEP_TOLERANCE = 0.75, 0.15
 
 
 def check_same_schema(estimator, division):
-    """Raise ValueError if columns or targets of a separate holdout differ from the training set's.
+    """Raise ValueError if columns or targets of a separate holdout have another form than X and y.
 
-    ``division`` is the `HoldoutSplit` of a fit.
+    ``division`` is the `HoldoutSplit` of a fit. Names, numbers and types are compared.
     """
     if division.train is not None:
         return  # both are rows of the same table
@@ -89,7 +89,10 @@ def check_same_schema(estimator, division):
 
 
 def _columns_error(columns, holdout_columns, table):
-    """Return the error of a table with other columns, or with the same in another order."""
+    """Return the error of a table with other columns, or with the same in another order.
+
+    ``columns``: names in the training set. ``table``: name of the holdout in the message.
+    """
     missing_names = [name for name in columns if name not in holdout_columns][:5]
     extra_names = [name for name in holdout_columns if name not in columns][:5]
     problem = "its columns in another order"
@@ -107,7 +110,10 @@ def _columns_error(columns, holdout_columns, table):
 
 
 def _check_same_targets(y, y_holdout, table):
-    """Raise if holdout targets have another number of outputs, or are text for numbers."""
+    """Raise ValueError if targets have different numbers of outputs, or only one side has text.
+
+    ``table``: name of the holdout targets in the message.
+    """
     if y.size * len(y_holdout) != y_holdout.size * len(y):
         raise DIFFERENT_SCHEMA.error(
             table=table,
@@ -148,7 +154,10 @@ def _column_kind(column):
 
 
 def same_columns(X, X_other):
-    """Return whether two tables have the same column names, or the same number of columns."""
+    """Return whether two tables have the same column names, in any order.
+
+    Unless both have names, the numbers of columns are compared.
+    """
     columns = getattr(X, "columns", None)
     other_columns = getattr(X_other, "columns", None)
     if columns is not None and other_columns is not None:
@@ -258,9 +267,10 @@ def declaration_hints(X, *, correlation, groups, splitters):
 
 
 def _group_hints(groups, splitter_name):
-    """Return a list with a hint if groups have several records, or if ``cv`` is by group.
+    """Return a list with a hint on groups that were not declared; empty without a reason.
 
-    ``splitter_name`` is the class name of a splitter by groups, None without one.
+    The reason is a group with several records or, if ``groups`` is None, a splitter by groups.
+    ``splitter_name`` is the class name of that splitter, None without one.
     """
     if groups is None:
         return [splitter_name + " was passed" + GROUPS_HINT] if splitter_name else []
@@ -277,7 +287,10 @@ def _uses_groups(correlation):
 
 
 def _index_hints(index):
-    """Return a list with a hint if an index of dates has levels, is sorted, or is a calendar."""
+    """Return a list with a hint if an index of dates has levels, is sorted, or is a calendar.
+
+    The list is empty otherwise.
+    """
     if hasattr(index, "levels"):
         return ["The index of X has a level of dates" + DATES_HINT]
     dates = date_numbers(date_level(index)).astype(np.int64)

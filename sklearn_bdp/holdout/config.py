@@ -42,8 +42,8 @@ class ExpertSettings:
     Parameters
     ----------
     n_queries : int or None, default=None
-        Number of queries that ``calibration="zhao2017"`` is calibrated to. No other calibration
-        needs it.
+        Number of queries that ``calibration="zhao2017"`` is calibrated to. It has no effect on
+        another calibration.
     threshold : float or "auto", default="auto"
         Deviation of the holdout score from the prediction, in units of [0, 1], from which a query
         is corrected. If "auto", it is chosen for each query from public quantities. The query of a
@@ -57,10 +57,10 @@ class ExpertSettings:
         compared once, in order.
     resolution : float or "auto", default="auto"
         Grid step of released scores in units of [0, 1], at least 1e-6. If "auto", corrected scores
-        are rounded to cells, intervals around the prediction whose half-width is the fine
+        are rounded to cells, intervals around the prediction whose half-width is at most the fine
         threshold of the query. If every query is compared once, the step is a fraction of the
         Hoeffding half-width :math:`\sqrt{\ln(2/\beta)/(2 n_\mathrm{eff})}` of one fixed query, with
-        :math:`\beta` equal to ``1 - confidence_level``.
+        :math:`\beta` equal to ``1 - confidence_level``; for ``calibration="zhao2017"`` it is 1e-6.
     ledger_timeout : float, default=60.0
         Longest wait for other threads and processes, in seconds.
 
@@ -128,7 +128,8 @@ class HoldoutConfig:
         Fraction of the records to hold out, or a splitter with exactly one split. Ignored if
         ``X_val`` is passed to ``fit``.
     confidence_level : float, default=0.95
-        Minimum probability that all intervals contain their expected scores at the same time.
+        Minimum probability that all proven intervals contain their expected scores at the same
+        time.
     spending : {"final", "even"}, default="final"
         Division of the failure probability ``1 - confidence_level`` between intervals. ``"final"``
         reserves 90% of it for the final report, and interim intervals are wide (O'Brien-Fleming
@@ -155,7 +156,7 @@ class HoldoutConfig:
         with many equal records. If that happens, the certificate reports it. By default such
         training records are rejected.
     expert : ExpertSettings or None, default=None
-        Rarely used settings: threshold, resolution, waiting time.
+        Rarely used settings, such as the threshold or the waiting time.
 
     See Also
     --------
@@ -255,8 +256,8 @@ class HoldoutConfig:
         Returns
         -------
         str
-            Text for messages, such as ``"epsilon=1.0"``; empty if approximate intervals are
-            admitted.
+            Text for messages, such as ``"epsilon=1.0"``; empty if metrics without a proven bound
+            are admitted.
         """
         if self.calibration != "tight":
             return f"calibration={self.calibration!r}"
@@ -309,6 +310,11 @@ class HoldoutConfig:
         -------
         HoldoutConfig
             The checked copy.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a name is not a field, or a value is invalid.
         """
         unknown_names = sorted(changes.keys() - self.get_params())
         if unknown_names:
@@ -406,7 +412,8 @@ def _parameter_section(docstring):
 def _number_or_auto(name, value, *, low, high=math.inf, closed="both"):
     """Return a number between ``low`` and ``high`` as a float, or the text "auto".
 
-    ``closed``: which ends are admitted. Raises TypeError or ValueError for another value.
+    ``closed``: ends that are admitted, "both" or "right". Raises TypeError or ValueError for
+    another value. ``name``: parameter that an error names.
     """
     if isinstance(value, str):
         if value == "auto":

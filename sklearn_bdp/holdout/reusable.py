@@ -70,10 +70,10 @@ if TYPE_CHECKING:
 class ReusableHoldout:
     r"""Holdout set with valid intervals for adaptively chosen queries.
 
-    A query compares a cross-validated score with the mean of per-record scores on the holdout.
-    Thresholdout answers it. The answer is first recorded in a ledger and then released, with an
-    interval for the expected score. With probability at least ``confidence_level`` the intervals
-    of *all* answers contain their expected scores, also if queries were chosen by earlier answers.
+    A query compares a cross-validated score with the score on the holdout. Thresholdout answers it.
+    The answer is first recorded in a ledger and then released, with an interval for the expected
+    score. With probability at least ``confidence_level`` *all* proven intervals contain their
+    expected scores, also if queries were chosen by earlier answers.
 
     Parameters
     ----------
@@ -88,8 +88,9 @@ class ReusableHoldout:
         ``None``: cryptographic randomness. Use an int only in tests: anyone with the seed can
         subtract the noise, and the certificate reports it.
     gap : int, pair of int or None, default=None
-        Number of records dropped between the training data and this holdout (before it, after it)
-        if both were cut from one sequence. ``None``: not cut from the same sequence.
+        Number of records dropped between the training data and this holdout if both were cut from
+        one sequence; a pair for training data before and after it. ``None``: not cut from the same
+        sequence.
     notes : dict or None, default=None
         Notes of a new ledger: JSON contents by name, for instance how the data were split.
         :meth:`notes` and :func:`sklearn_bdp.ledger.read_notes` return them. An existing ledger
@@ -115,9 +116,10 @@ class ReusableHoldout:
     information_spent : float
         Information that the answers so far have revealed, in nats.
     next_code_length : float
-        Code length of the next query in nats: the information spent and the weight of its batch.
+        Code length of the next query in nats, without its rank: the information spent and the
+        weight of its batch.
     remaining_budget : int or None
-        Number of corrected answers left; ``None`` without a budget.
+        Number of corrections by the holdout that are left; ``None`` without a budget.
 
     Raises
     ------
@@ -134,8 +136,8 @@ class ReusableHoldout:
 
     Notes
     -----
-    A batch is checked, decided, recorded and then released. An error before it is recorded leaves
-    the holdout unchanged. After an interruption the recorded answers are in the ledger, and
+    A batch is checked, decided, recorded and then released. An error before a batch is recorded
+    leaves the holdout unchanged. After an interruption the recorded answers are in the ledger, and
     queries with the same keys are free.
 
     If the budget is exhausted inside a batch, the queries before that point are answered and
@@ -337,7 +339,7 @@ class ReusableHoldout:
 
     @property
     def context(self) -> HoldoutContext:
-        """Public records of the searches that used the holdout in this process."""
+        """Public records that accompany the holdout, such as those of its latest search."""
         return self._context
 
     def update_context(self, **changes: Any) -> None:
@@ -376,8 +378,8 @@ class ReusableHoldout:
             Number of training records behind each cross-validated score; by default the number of
             holdout records.
         keys : list of (str or None), default=None
-            Identifiers of queries. A repeated query with the same key gets the recorded answer,
-            which is free.
+            Identifiers of queries. A repeated query with the same key and the same cross-validated
+            score gets the recorded answer, which is free.
         relaxed_to : float or array-like of shape (n_queries,), default=None
             Smallest threshold of each query if ``threshold="auto"``, in units of [0, 1]. It must
             be computed without the holdout. For a candidate far behind the best one, a precision of
@@ -385,8 +387,9 @@ class ReusableHoldout:
         training_variance : float or array-like of shape (n_queries,), default=None
             Variance of the scores of training records, in squared units of [0, 1], at most 1/4;
             NaN: unknown. Scores other than 0 and 1, such as errors of a regression, often vary far
-            less than the worst case. If records are independent, the holdout is then queried for
-            the variance of the best candidate's scores, and its interval is narrower (theory G15).
+            less than the worst case. For independent records or groups, and for dates, the holdout
+            is then queried for the variance of the best candidate's scores too, unless every query
+            is compared once (see ``ExpertSettings``), and its interval is narrower (theory G15).
 
         Returns
         -------
@@ -442,12 +445,14 @@ class ReusableHoldout:
             Cross-validated scores, in [0, 1].
         evaluations : sequence of Evaluation
             Results of ``BoundedMetric.evaluate`` on this holdout. Metrics that are not means over
-            records are admitted for independent records or groups.
+            records are admitted for independent records or groups. Those without a proven bound are
+            also admitted for nodes given all others and, without an interval, for dates.
         n_train, keys, relaxed_to : object
             As for :meth:`answer`.
         secondary : array-like of bool, shape (n_queries,), default=None
-            Queries that do not select a model, such as other metrics of the same models. They come
-            after the others and get coarse answers, so that the others keep narrow intervals.
+            Queries that do not select a model, such as other metrics of the same models. Unless
+            every query is compared once, they come after the others and get coarse answers, so that
+            the others keep narrow intervals.
         training_variance : object
             As for :meth:`answer`.
         training_kurtosis : float or array-like of shape (n_queries,), default=None
@@ -455,13 +460,13 @@ class ReusableHoldout:
             The variance of scores with a large kurtosis may be larger on the holdout.
         fixed_half_widths : array-like of shape (n_queries,), default=None
             For unrelated queries, such as associations of attributes: each is compared once, with a
-            cell of this half-width around its cross-validated score, in units of [0, 1]. The answer
-            to one query then has no effect on the other answers. If ``threshold`` is a number, it
-            is used instead.
+            cell of this half-width around its cross-validated score, in units of [0, 1]. This cell
+            then does not depend on the answers to other queries. Without effect if the parameters
+            of the holdout compare every query once, at a threshold of their own.
         ranks : array-like of shape (n_queries,), default=None
-            Public ranks by which the caller selects one of the queries, the best one first, unless
-            the holdout corrects another one to a higher value. The interval of the selected query
-            is narrow. If None, the caller selects the highest released value.
+            Public ranks by which the caller selects one of the queries, the smallest for the best
+            one, unless the holdout corrects another one to a higher value. The interval of the
+            selected query is narrow. If None, the caller selects the highest released value.
         about : sequence of tuple, default=None
             For each query: its metric, a description of the model, and the submitter, if any. The
             ledger records them, and :meth:`history` is in score units of the metrics.
@@ -470,6 +475,11 @@ class ReusableHoldout:
         -------
         HoldoutAnswers
             As for :meth:`answer`.
+
+        Raises
+        ------
+        Exception
+            Errors of :meth:`answer`.
         """
         batch = make_query_batch(
             self.n,
@@ -524,7 +534,7 @@ class ReusableHoldout:
             is passed, otherwise the number of holdout records.
         training_variance : float, default=None
             Variance of the cross-validated scores of training records, in squared units of [0, 1];
-            see :meth:`answer`.
+            see :meth:`answer`. ``None``: unknown.
         key : str or None, default=None
             Query key. Without one, another query of the same model spends information again.
 
@@ -602,8 +612,8 @@ class ReusableHoldout:
     def _make_metric(self, scoring, estimator, *, training_targets, declared_targets=None):
         """Return the metric for ``scoring``, without a proven bound if necessary and possible.
 
-        Raises ValueError or its subclass UnboundedMetricError without such a metric.
-        ``declared_targets``: public targets whose range bounds errors, or None;
+        Raises ValueError or its subclass UnboundedMetricError if there is no such metric.
+        ``declared_targets``: public targets that determine classes and bound errors, or None;
         ``training_targets``: of training records, which a metric without a proven bound needs, or
         None.
         """
@@ -644,8 +654,8 @@ class ReusableHoldout:
     def _reference_arguments(self, groups):
         """Return keyword arguments, by name, of functions that make a TrainingReference.
 
-        They are facts about the holdout, and the reason why an interval is missing, "" with an
-        interval. ``groups``: of the training records, or None.
+        They are facts about the holdout, and the reason why an approximate interval is impossible,
+        "" if it is possible. ``groups``: of the training records, or None.
         """
         scheme = self.dependence.sampling_scheme(self.n)
         reason_for_no_interval = ""
@@ -663,8 +673,8 @@ class ReusableHoldout:
     def _cross_validated_reference(self, metric, estimator, cv_data):
         """Return the metric with its public range, and its TrainingReference by cross-validation.
 
-        ``cv_data``: CVData of the training records. Raises ValueError if the model cannot be
-        cross-validated on them.
+        ``metric``: ApproximateMetric. ``cv_data``: CVData of the training records. Raises
+        ValueError if the model cannot be cross-validated on them.
         """
         rows = slice(None) if cv_data.rows is None else cv_data.rows
         X = safe_indexing(cv_data.X, rows)
@@ -694,8 +704,8 @@ class ReusableHoldout:
     def _unit_cv_score(metric, cv_score, out_of_fold_score):
         """Return a cross-validated score in [0, 1] for a metric without a proven bound.
 
-        It is ``cv_score``, or ``out_of_fold_score`` if that is None, both in score units. Raises
-        ValueError if the score is invalid or undefined.
+        It is ``cv_score``, or ``out_of_fold_score`` if ``cv_score`` is None; both arguments are in
+        score units. Raises TypeError or ValueError if the score is invalid or undefined.
         """
         if cv_score is not None:
             return check_cv_score(metric, cv_score)
@@ -735,8 +745,8 @@ class ReusableHoldout:
             to this submitter for the metric, or the middle of its range without one. For a metric
             without a proven bound, it is the score of ``training_predictions`` instead.
         training_predictions : tuple (y, y_pred) or (y, y_pred, groups), default=None
-            Targets of training records and out-of-fold predictions of them, in the form of the
-            first argument. A metric without a proven bound needs them: their variation determines
+            Targets of training records and out-of-fold predictions of them, in the form of
+            ``y_pred`` above. A metric without a proven bound needs them: their variation determines
             its interval. Predictions of records that the model was fitted on vary too little, which
             no check can find. Use :func:`~sklearn.model_selection.cross_val_predict`.
         name, submitter : str or None, default=None
@@ -830,8 +840,8 @@ class ReusableHoldout:
         """Return training targets, checked predictions of them, and groups or None.
 
         The predictions are an object that predicts as a model does. The result is None if
-        ``training_predictions`` is None. ``public_targets``: determine the classes; None: the
-        training targets do.
+        ``training_predictions`` is None. Raises TypeError or ValueError if they are invalid.
+        ``public_targets``: determine the classes; None: the training targets do.
         """
         if training_predictions is None:
             return None
@@ -853,8 +863,9 @@ class ReusableHoldout:
     def _reference_of_predictions(self, metric, y, predictor, groups):
         """Return the metric with its public range, and its TrainingReference from predictions.
 
-        ``predictor``: predictions of training records as an object that predicts as a model does;
-        ``groups``: of these records, or None.
+        ``metric``: ApproximateMetric. ``y``: targets of training records. ``predictor``:
+        predictions of these records as an object that predicts as a model does. ``groups``: of
+        these records, or None.
         """
         unit_codes = None
         scheme = self.dependence.sampling_scheme(self.n)
@@ -876,8 +887,9 @@ class ReusableHoldout:
     def _evaluate(self, metric, estimator, X=None, *, reference=None):
         """Return the Evaluation on the holdout, which contains raw scores.
 
-        ``X``: positions of holdout records, if the estimator is predictions; by default the holdout
-        records.
+        ``X``: positions of holdout records, if the estimator is an object of predictions; by
+        default the holdout records. ``reference``: TrainingReference of an ApproximateMetric, None
+        for other metrics.
         """
         with warnings.catch_warnings():  # warnings of a metric may depend on holdout records
             warnings.simplefilter("ignore")
@@ -908,8 +920,10 @@ class ReusableHoldout:
         scoring : str or BoundedMetric, default=None
             The metric, accuracy by default. Scores by class (ROC AUC) have wider intervals.
         prevalence : float, default=None
-            For scores of two classes: proportion of positive records. By default the proportion
-            that was queried before, otherwise 1/2. The text of the preview reports which.
+            For metrics whose intervals depend on class counts: proportion of positive records, of
+            two classes. By default the metric's training labels determine it, else a proportion
+            that the holdout released before, else 1/2. The text of the preview states a released or
+            assumed proportion.
         training_variance : float, default=nan
             For means over records: variance of the scores of training records, in squared units of
             [0, 1]; see :meth:`answer`. NaN: unknown, and widths are those of the worst case.
@@ -919,6 +933,13 @@ class ReusableHoldout:
         Preview
             Half-widths for the best candidate and for the others, and the expected information
             spent, in nats.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is invalid, or the metric has no proven bound.
+        HoldoutClosedError
+            If a final report closed the holdout.
         """
         n_queries = check_integer("n_queries", n_queries, low=1)
         score = check_real("score", score, low=0.0, high=1.0)
@@ -1006,7 +1027,6 @@ class ReusableHoldout:
             Training records. They determine the range of targets and the classes. Models are
             cross-validated on them to estimate the variance of scores and differences, which makes
             proven intervals narrower.
-
         joint : bool, default=True
             Whether the intervals of a family contain their expected scores at the same time. If
             False, the confidence level is that of each interval alone, and several intervals are
@@ -1061,9 +1081,9 @@ class ReusableHoldout:
     def check_training_rows(self, X: Any, y: Any | None = None) -> None:
         """Raise an error if training records are records of this holdout.
 
-        They are compared by value. Another order of rows, another type of number or container, and
-        permuted columns (if both have names) make no difference. Matches that chance explains are
-        accepted, judged by the frequency of equal records in the training data.
+        Records are compared by value. Another order of rows, another type of number or container,
+        and permuted columns (if both have names) make no difference. Matches that chance explains
+        are accepted, judged by the frequency of equal records in the training data.
 
         Parameters
         ----------
@@ -1104,7 +1124,7 @@ class ReusableHoldout:
         Raises
         ------
         SharedRecordsError
-            As :meth:`check_training_rows`.
+            As for :meth:`check_training_rows`.
         """
         stored_rows = self.account.training_rows.stored_training_rows(estimator, self.X)
         if stored_rows.tables and not self.allow_shared_rows:
@@ -1185,8 +1205,8 @@ class ReusableHoldout:
         """Code length of the next query in nats, which determines the width of its interval.
 
         It includes the information spent and the weight of the next batch, because the failure
-        probability is divided between all batches, and most of it is reserved for the final report.
-        The rank of a query in its batch is not included.
+        probability is divided between all batches and the final report. The rank of a query in its
+        batch is not included.
         """
         with self.account.read_transaction() as ledger_state:
             length, _ = next_code_length(ledger_state.totals, self.account.settings)
@@ -1194,7 +1214,10 @@ class ReusableHoldout:
 
     @property
     def remaining_budget(self) -> int | None:
-        """Number of corrected answers left; ``None`` without a budget."""
+        """Number of corrections by the holdout that are left; ``None`` without a budget.
+
+        A correction of a class proportion counts like that of an answer.
+        """
         budget = self.account.settings.budget
         if budget is None:
             return None
@@ -1207,8 +1230,9 @@ class ReusableHoldout:
         Returns
         -------
         HoldoutCertificate
-            ``tau`` is the largest distance between an answer and an end of its interval: among
-            all answers so far, and for the next query if its score is near 1/2.
+            Its ``half_width`` is the largest distance between an answer and an end of its interval:
+            among all answers so far that are not relaxed, and for a next single query with a score
+            near 1/2. It is a fraction of the range of scores.
         """
         with self.account.read_transaction() as ledger_state:
             return holdout_certificate(self.account, ledger_state)
@@ -1219,14 +1243,14 @@ class ReusableHoldout:
         Returns
         -------
         History
-            A sequence of :class:`AnswerRecord`, in score units of their metrics; ``to_frame()``
-            returns a table.
+            A sequence of :class:`AnswerRecord`, in score units of their metrics, or in [0, 1] for
+            queries without one; ``to_frame()`` returns a table.
         """
         with self.account.read_transaction() as ledger_state:
             return ledger_state.history()
 
     def _content_for_keys(self):
-        """Return what query keys cover of a holdout in a model: its identity, not its answers."""
+        """Return the content of a holdout in a model that query keys read: not its answers."""
         return self.account.identity
 
     def __repr__(self) -> str:
@@ -1239,7 +1263,7 @@ class ReusableHoldout:
     def _texts_by_label(self):
         """Return texts by label: records, guarantee and information spent, but no score.
 
-        If the ledger cannot be read, the name of the error replaces the counts of answers.
+        If the ledger cannot be read, the name of the error replaces all that is read from it.
         """
         settings = self.account.settings
         texts = {
