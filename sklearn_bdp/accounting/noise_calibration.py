@@ -59,6 +59,8 @@ def noise_margin(
 ) -> float:
     r"""Return the smallest z >= 0 with :math:`P[N_T + N_q > z] \le` ``failure`` (theory N1, N2).
 
+    For Laplace noise, rounding makes it too large, never too small.
+
     Parameters
     ----------
     failure : float
@@ -179,11 +181,13 @@ def round_noise_failure(failure: float, n_above: FloatOrArray) -> Any:
 def sampling_half_width(
     n_effective: float, *, log_failure: float, n_queries: float, information: float = 0.0
 ) -> float:
-    """Return the half-width that any of ``n_queries`` adaptive queries exceeds with a probability.
+    """Return a half-width that errors of adaptive queries exceed with a low probability.
 
     ``ln p_0(α) = ln 2 − 2 n_eff α²`` for a fixed query, with a union over queries.
-    ``log_failure`` is the log of the probability. ``information`` is K of theory G1 in nats, 0 for
-    queries fixed in advance. The half-width is in units of [0, 1] and may exceed 1.
+    ``log_failure`` is the log of the probability that an error of one of the ``n_queries`` exceeds
+    it.
+    ``information`` is K of theory G1 in nats, 0 for queries fixed in advance. The half-width is in
+    units of [0, 1] and may exceed 1.
     """
     # √L = √K + √ln(1/failure), then p_0(α) · n_queries = e^{−L}.
     sqrt_l = math.sqrt(information) + math.sqrt(-log_failure)
@@ -458,27 +462,28 @@ FINAL_NOISE_FRACTION = 0.3
 # Fraction of a holdout's failure probability that is spent on noise. A tenth costs sampling 0.1
 # nats (1% of width) and allows a third more noise than a hundredth.
 NOISE_FAILURE_FRACTION = 0.1
-# A candidate behind the leader is relaxed unless its error exceeds this fraction of the distance:
-# its answer would cost information and would hardly change the choice. With half the distance,
-# trailing candidates cost ten nats in two of five years of `benchmarks/real_searches.py`.
+# The threshold of a candidate behind the leader is at least this fraction of their distance: an
+# answer from the holdout would cost information and would hardly change the choice. With half the
+# distance, trailing candidates cost ten nats in two of five years of `benchmarks/real_searches.py`.
 RELAXED_FRACTION = 0.7
 MAX_SCALE = 1000.0  # largest noise scale, far beyond the range of scores in [0, 1]
 ZHAO_C = 0.5  # c of Zhao 2017, Theorem 2: T = (1+c)τ/2
 
 
 def auto_threshold(prediction, n_effective, n_train):
-    r"""Return thresholds that correct predictions exceed less than once in a thousand queries.
+    r"""Return thresholds that correct predictions exceed less than once in 1,000 queries.
 
     .. math:: T_j = z_{p_j/2} \sqrt{\tilde v_j (1 - \tilde v_j) (1/n_{\mathrm{eff}} + 1/n_D)}
 
     with the normal quantile :math:`z` and the prediction :math:`\tilde v`, shrunken slightly
     towards 1/2 so that a prediction of exactly 1 allows one error. The probabilities :math:`p_j`
-    of the ``m`` predictions passed together (a batch, or its unanswered queries) sum to
+    of the ``m`` predictions passed together (a batch, or its unanswered queries) sum to at most
     ``m * FALSE_ALARM_RATE``. Leading predictions get most of it and thereby the narrowest
-    intervals, because these candidates may be selected.
+    intervals, because these candidates may be selected. The rate is that of all ``m`` together.
 
-    Theory G4 and G5: a threshold may depend on public quantities. ``n_effective`` is that of the
-    holdout, ``n_train`` the number of records behind each prediction. ``FALSE_ALARM_RATE`` (per
+    Theory G4 and G5: a threshold may depend on public quantities. Predictions and thresholds are in
+    units of [0, 1]. ``n_effective`` is that of the holdout, ``n_train`` the number of records
+    behind each prediction. ``FALSE_ALARM_RATE`` (per
     query) and ``LEADER_FRACTION`` were chosen by simulation.
     """
     predictions = np.clip(check_array("prediction", prediction), 0.0, 1.0)
@@ -493,8 +498,9 @@ def auto_threshold(prediction, n_effective, n_train):
     fractions = (1.0 - LEADER_FRACTION) / m + LEADER_FRACTION * 0.5 ** (ranks + 1.0)
     false_alarm_probabilities = np.minimum(FALSE_ALARM_RATE * m * fractions, 0.1)
     false_alarm_probabilities = false_alarm_probabilities.reshape(predictions.shape)
-    shrunken = (predictions * n_effective + 1.0) / (n_effective + 2.0)
-    variances = shrunken * (1.0 - shrunken) * (1.0 / n_effective + 1.0 / n_train)
+    shrunken_predictions = (predictions * n_effective + 1.0) / (n_effective + 2.0)
+    variances = shrunken_predictions * (1.0 - shrunken_predictions)
+    variances = variances * (1.0 / n_effective + 1.0 / n_train)
     return -ndtri(false_alarm_probabilities / 2.0) * np.sqrt(variances)
 
 
@@ -509,7 +515,7 @@ def auto_resolution(n_effective: float, *, beta: float = 0.05) -> float:
 
 
 def auto_scales(n_effective, *, failure, beta=0.05, fraction=NOISE_FRACTION):
-    """Return noise scales of threshold, query and answer that hardly widen intervals.
+    """Return Laplace scales of threshold, query and answer noise that hardly widen intervals.
 
     ``n_effective`` is the effective number of holdout records, ``beta`` the failure probability of
     all intervals together. ``failure`` is the failure probability of the first round's comparison

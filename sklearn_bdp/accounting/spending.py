@@ -39,7 +39,11 @@ _N_UNFINISHED_ENDS = 3
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpendingPolicy:
-    """Rule of spending failure probability. All weights sum to at most 1 for any numbers."""
+    """Rule of spending failure probability.
+
+    Weights of all batches and of a report sum to at most 1 for any ``batch_offset > 0`` and any
+    ``reserve`` in [0, 1].
+    """
 
     #: a of the weights of batches. A larger one makes the first batch more expensive and later ones
     #: cheaper: with 3 the first pays ln 4 and the tenth ln 52 nats, with 1 they pay ln 2 and ln
@@ -351,7 +355,7 @@ class PredictiveCode:
         return state
 
     def update_from_state(self, state: dict[str, Any]) -> None:
-        """Replace this state by that of a later batch, which has the pairs of that batch only."""
+        """Replace this state by that of a later batch, whose pairs are added to the pairs here."""
         later_code = PredictiveCode(**state)
         later_code.pairs = [*self.pairs, *later_code.pairs][-MAX_PAIRS:]
         vars(self).update(vars(later_code))
@@ -558,7 +562,8 @@ def rank_code_lengths(predictions: FloatOrArray) -> Array:
 
     .. math:: w_r = \frac{0.15}{m} + 0.85 \frac{c_m}{r(r+1)(r+2)}
 
-    The leader pays about 0.6 nats, the second 2, and no rank more than ``1.9 + ln m``.
+    with the :math:`c_m` by which the weights sum to 1. The leader pays at most about 0.6 nats, the
+    second 2, and no rank more than ``1.9 + ln m``.
 
     Parameters
     ----------
@@ -568,7 +573,7 @@ def rank_code_lengths(predictions: FloatOrArray) -> Array:
     Returns
     -------
     ndarray of shape (m,)
-        :math:`-\ln w_r` for the query of rank ``r``; the weights sum to 1.
+        :math:`-\ln w_r` in nats for each query, in the order of ``predictions``.
 
     References
     ----------

@@ -137,7 +137,7 @@ class ChainSequences(CorrelationModel):
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
-        step_of_record = np.empty(self.n_records, dtype=np.int64)  # position in its sequence
+        step_of_record = np.empty(len(self.codes_), dtype=np.int64)  # position in its sequence
         for positions in self.record_positions():
             step_of_record[positions] = np.arange(len(positions))
         codes = self.codes_[indices]

@@ -31,7 +31,7 @@ import numpy as np
 
 from sklearn_bdp.utils.validation import check_integer
 
-FINEST_STEP = 2.0**-44  # smallest step of the grid of which all noise is a multiple
+FINEST_STEP = 2.0**-44  # smallest step of the fine grid
 _PREFIX_BITS = 63  # bits of U taken from the first word; its last bit is the sign
 _MIN_PREFIX = 2**53  # a prefix of U this large determines E to double precision
 
@@ -42,8 +42,8 @@ def bit_sources(random_state, count, *, key=()):
     ``random_state=None`` uses the operating system's cryptographic generator. An int or a Generator
     makes the noise reproducible, which voids the protection (for tests). Secret random bytes, 32 of
     them, make it reproducible for their owner only, so that it survives a crash. ``key`` is a tuple
-    of integers, the position in the life of the mechanism: with the same seed, a mechanism that
-    continues from its state does not repeat noise.
+    of integers that is not read without a seed, the position in the life of the mechanism: with the
+    same seed, a mechanism that continues from its state does not repeat noise.
     """
     if random_state is None:
         return [lambda size: np.frombuffer(os.urandom(8 * size), dtype=np.uint64)] * count
@@ -216,11 +216,11 @@ def gaussian(exponentials, bits):
 
 
 class Pool:
-    """Variates drawn in blocks of a fixed size and returned in order.
+    """Variates drawn in blocks and returned in order.
 
-    Because the blocks have a fixed size, the variates do not depend on how queries are batched. A
-    forked child starts a new block: parent and child must not share noise. ``draw()`` returns the
-    next block.
+    The size of a block does not depend on the number of variates that are taken, so the variates do
+    not depend on how queries are batched. A forked child starts a new block: parent and child must
+    not share noise. ``draw()`` returns the next block, which is not empty.
     """
 
     def __init__(self, draw):

@@ -1,9 +1,9 @@
 """Thresholdout: answer from the training set unless the holdout disagrees by more than a threshold.
 
-Two grids have different tasks. Released answers lie on a few hundred *cells* of width
-``resolution``, whose number theory G2 counts. Every number that depends on the holdout is an exact
-multiple of the step of the *fine grid*, a power of two near 1e-13. So the low-order bits of a
-floating-point result carry no information (Mironov 2012).
+Two grids have different tasks. Answers from the holdout are released as midpoints of *cells* of
+width ``resolution``, whose number theory G2 counts. Before that, values and the noise of thresholds
+and answers are exact multiples of the step of the *fine grid*, a power of two near 1e-13. So the
+low-order bits of a floating-point result carry no information (Mironov 2012).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from sklearn_bdp.utils.validation import (
 )
 
 _MAX_MAGNITUDE = 100.0  # larger predictions and thresholds would leave the grid's exact range
-_POOL_SIZE = 256  # variates of threshold or answer noise per draw
+_POOL_SIZE = 256  # largest number of variates of threshold or answer noise per draw
 # Variates of query noise per draw: a small first block for few queries, later blocks large enough
 # to hide call overhead and small enough for the cache.
 _FIRST_BLOCK_SIZE = 64
@@ -54,7 +54,7 @@ _SETTINGS = (
 
 
 def check_resolution(resolution):
-    """Return a width of cells as a float: 0 (no cells) or at least the step of the fine grid.
+    """Return a width of cells as a float: 0 (no cells), or from 2**-44 to 1.
 
     Raises ValueError for narrower cells: they would not round values, and their number would be out
     of range.
@@ -62,8 +62,8 @@ def check_resolution(resolution):
     resolution = check_real("resolution", resolution, low=0.0, high=1.0)
     if 0.0 < resolution < FINEST_STEP:
         raise ValueError(
-            f"resolution must be 0 (no cells) or at least 2**-44, the step of the grid that all "
-            f"noise lives on, got resolution={resolution!r}."
+            "resolution must be 0 (no cells) or at least 2**-44, the smallest step of the grid of "
+            f"noise, got resolution={resolution!r}."
         )
     return resolution
 
@@ -83,8 +83,8 @@ def n_cells(resolution: float) -> int:
 
     Raises
     ------
-    ValueError
-        If ``resolution`` is outside [2**-44, 1].
+    TypeError, ValueError
+        If ``resolution`` is not a number in [2**-44, 1].
 
     Examples
     --------
@@ -105,14 +105,19 @@ def to_cell(values: ArrayLike, resolution: float) -> Array:
     ----------
     values : array-like of any shape
         Values in units of the score; they may lie outside [0, 1].
-    resolution : float in (0, 1]
-        Width of a cell.
+    resolution : float in [2**-44, 1]
+        Width :math:`\eta` of a cell.
 
     Returns
     -------
     ndarray of int
         Cell ``k`` is :math:`[k\eta, (k+1)\eta)`, released as its midpoint, at most 1. Values
         below 0 are in the first cell, values of 1 and above in the last cell.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``resolution`` is out of range.
 
     Examples
     --------
@@ -190,7 +195,7 @@ def thresholdout_epsilon(
     refresh: bool = True,
     n_thresholds: int | None = None,
 ) -> float:
-    r"""Return the pure DP level of a whole transcript of Thresholdout with Laplace noise.
+    r"""Return the pure DP level, in nats, of a transcript of Thresholdout with Laplace noise.
 
     :math:`\Delta (k_T/\sigma_T + 2B/\sigma_q + B/\sigma_a)` with :math:`k_T` noisy thresholds that
     queries were compared with and ``B`` "above" answers.
@@ -200,7 +205,7 @@ def thresholdout_epsilon(
     sensitivity : float
         Largest change of a holdout value by one record: ``1/n`` for a mean of scores in [0, 1].
     budget : int
-        Number of "above" answers.
+        Number ``B`` of "above" answers.
     threshold_scale, query_scale, answer_scale : float
         Laplace scales. 0 means no noise: the level is infinite once such noise was used.
     refresh : bool, default=True
@@ -213,7 +218,7 @@ def thresholdout_epsilon(
     Returns
     -------
     float
-        ε′, pure DP for replace-one neighbors.
+        ε′ in nats, pure DP for replace-one neighbors.
 
     Raises
     ------
@@ -279,9 +284,10 @@ class Thresholdout:
         multiples of a step near 1e-13, so that the low-order bits carry no information [3]_.
     noise : {"laplace", "gaussian"}, default="laplace"
         Laplace noise is exact (see Notes). Gaussian noise has no finite pure DP level.
-    random_state : None, int or numpy.random.Generator, default=None
+    random_state : None, int, numpy.random.Generator or bytes, default=None
         None: the operating system's cryptographic generator. A seed makes the noise reproducible,
-        which voids the protection: for tests only.
+        which voids the protection: for tests only. Secret random bytes make it reproducible for
+        their owner only.
 
     Attributes
     ----------
@@ -343,7 +349,7 @@ class Thresholdout:
         refresh: bool = True,
         resolution: float = 0.0,
         noise: Literal["laplace", "gaussian"] = "laplace",
-        random_state: Seed = None,
+        random_state: Seed | bytes = None,
     ) -> None:
         self.threshold = check_real("threshold", threshold, low=0.0, high=_MAX_MAGNITUDE)
         self.threshold_scale = _check_scale("threshold_scale", threshold_scale)
@@ -363,6 +369,7 @@ class Thresholdout:
         self._margin_error = 16.0 * self._step if is_exact else 0.0
         self.n_answered = 0
         self.n_above = 0
+        # Whether a query was compared with the threshold noise in use.
         self._is_threshold_used = False
         self._start_noise(random_state, key=(0, 0))
 
@@ -387,7 +394,11 @@ class Thresholdout:
 
     @functools.cached_property
     def _threshold_noise(self):
-        """Noise of the threshold: drawn when it is first needed, or set by a state."""
+        """Noise of the threshold in use.
+
+        It is drawn when it is first needed, or set by a state. With ``refresh`` it is replaced
+        after each "above" answer.
+        """
         return self._threshold_pool.take(1).item()
 
     def _refill_query_noise(self):
@@ -412,9 +423,10 @@ class Thresholdout:
     def _compare(self, margins, max_above):
         """Compare margins with the noisy threshold, in order, until ``max_above`` are above it.
 
-        Margins ``|q - v| - T`` are multiples of the grid's step, at most as many as there are
+        Margins ``|q - v| - T`` are multiples of the fine grid's step, at most as many as there are
         unused variates. The return values are the indices of margins above the threshold and the
-        number of compared margins: up to and including the last allowed one above, or all.
+        number of compared margins: up to and including the last allowed one above, or all. If
+        ``max_above`` is None, all are compared.
         """
         noisy_margins = margins + self._query_noise[self._n_used : self._n_used + margins.size]
         # All margins are compared at once, and a few at a time after one above: if these are dense,
@@ -443,9 +455,10 @@ class Thresholdout:
         return above_indices, n_compared
 
     def _is_above(self, index, margin, noisy_margin):
-        """Return whether a margin is above the noisy threshold, which it is not clearly below.
+        """Return whether a margin is above the noisy threshold.
 
-        ``index`` is its position among the margins of `_compare`.
+        ``noisy_margin``, the margin plus its query noise in doubles, must not be clearly below.
+        ``index`` is the position among the margins of `_compare`.
         """
         if not self._margin_error or noisy_margin > self._threshold_noise + self._margin_error:
             return True
@@ -621,7 +634,7 @@ class Thresholdout:
 
         Parameters
         ----------
-        training_values, holdout_values, thresholds : array-like of shape (m,)
+        training_values, holdout_values, thresholds : array-like of shape (m,) or float
             As for `answer`.
 
         Returns
@@ -684,8 +697,8 @@ class Thresholdout:
         """Return whether each query is above, and the number of compared queries.
 
         All arguments but ``stop_at_above`` are arrays with one value per query: training values,
-        holdout values and thresholds, in units of [0, 1]. The numbers of
-        compared and of "above" queries are added to the counts of the mechanism.
+        holdout values and thresholds, in units of [0, 1]. The numbers of compared and of "above"
+        queries are added to the counts of the mechanism.
         """
         above = np.zeros(training.size, dtype=bool)
         n_compared = 0
@@ -712,7 +725,7 @@ class Thresholdout:
     # -- Cost ------------------------------------------------------------------------------------
 
     def dp_epsilon(self, sensitivity: float, *, rounds: int | None = None) -> float:
-        r"""Return the DP level of the whole transcript (theory T1).
+        r"""Return the DP level of the whole transcript, in nats (theory T1).
 
         :math:`\Delta B (1/\sigma_T + 2/\sigma_q + 1/\sigma_a)` with a refreshed threshold,
         :math:`\Delta (1/\sigma_T + 2B/\sigma_q + B/\sigma_a)` without.
@@ -729,12 +742,13 @@ class Thresholdout:
         Returns
         -------
         float
-            Level for replace-one neighbors; infinite if a scale is zero or noise is Gaussian.
+            Level for replace-one neighbors, with the rounding to the fine grid; infinite if a scale
+            is zero or noise is Gaussian.
 
         Raises
         ------
-        ValueError
-            If there is neither a budget nor ``rounds``.
+        TypeError, ValueError
+            If there is neither a budget nor ``rounds``, or if an argument is out of range.
         """
         if rounds is None and self.budget is None:
             raise ValueError(
@@ -749,7 +763,7 @@ class Thresholdout:
         return self._dp_level(sensitivity, n_thresholds=n_thresholds, n_above=rounds)
 
     def dp_epsilon_used(self, sensitivity: float) -> float:
-        """Return the DP level of all answers so far.
+        """Return the DP level of all answers so far, in nats.
 
         The level is the sum over finished rounds plus the threshold in use. It is a valid odometer,
         because the privacy loss of a transcript under pure DP adds up along the transcript.
@@ -762,7 +776,8 @@ class Thresholdout:
         Returns
         -------
         float
-            Level for replace-one neighbors.
+            Level for replace-one neighbors; infinite if a scale that was used is zero, or if noise
+            is Gaussian and was used.
         """
         n_thresholds = min(self.n_answered, 1)
         if self.refresh:
@@ -770,7 +785,7 @@ class Thresholdout:
         return self._dp_level(sensitivity, n_thresholds=n_thresholds, n_above=self.n_above)
 
     def _dp_level(self, sensitivity, *, n_thresholds, n_above):
-        """Return the DP level of a transcript, fine grid included.
+        """Return the DP level of a transcript in nats, with the rounding to the fine grid.
 
         ``n_thresholds``: noisy thresholds that queries were compared with. ``n_above``: answers
         "above". The level is infinite if noise is Gaussian and was used, or if a scale that was
@@ -810,15 +825,18 @@ class Thresholdout:
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], *, random_state: Seed = None) -> Thresholdout:
+    def from_state(
+        cls, state: dict[str, Any], *, random_state: Seed | bytes = None
+    ) -> Thresholdout:
         """Return a mechanism that continues from a recorded state.
 
         Parameters
         ----------
         state : dict
             From `state`.
-        random_state : None, int or numpy.random.Generator, default=None
-            Source of all further noise. The same seed does not replay the noise of earlier answers.
+        random_state : None, int, numpy.random.Generator or bytes, default=None
+            Source of all further noise, as for the class. The same seed does not replay the noise
+            of earlier answers.
 
         Returns
         -------
@@ -827,8 +845,8 @@ class Thresholdout:
 
         Raises
         ------
-        ValueError
-            If the state is incomplete, contradictory or of an unknown version.
+        TypeError, ValueError
+            If the state is incomplete, contradictory, of wrong types or of an unknown version.
         """
         keys = {*_SETTINGS, "version", "n_answered", "n_above", "level_used", "threshold_noise"}
         if set(state) != keys or state["version"] != _STATE_VERSION:
