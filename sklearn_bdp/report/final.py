@@ -241,7 +241,7 @@ def _scales_of_history(proven_rows):
     scales: dict[str, tuple[str, float, float]] = {}
     for statement, row in proven_rows:
         metric_name, low, high = statement.quantity
-        if len(statement.models) == 2 and not statement.measure.is_sum:
+        if len(statement.models) == 2 and not statement.measure.is_ratio_of_sums:
             largest = float(np.abs([row["value"], *row["proven"]]).max())
             _, _, earlier_high = scales.get(metric_name, statement.quantity)
             high = max(earlier_high, largest)

@@ -422,7 +422,7 @@ def clip_notes(
     comes from training errors, they state the percentage of these errors beyond it and, if the
     training targets are known, the half-width that the interval would have with their range
     declared.
-    ``statement``, ``records``, ``units`` and ``log_failure`` are those of :func:`past_row`;
+    ``statement``, ``records``, ``units`` and ``log_failure`` are those of :func:`past_limits`;
     ``plan``: of the report.
     """
     metric = statement.measure.metric
@@ -480,7 +480,7 @@ def _declared_half_width(statement, records, units, plan, log_failure):
         measure=dataclasses.replace(statement.measure, metric=declared_metric),
         moments=moments._replace(center=center, variance=variance),
     )
-    lower, upper = past_row(declared_statement, records, units, plan.classes, log_failure)
+    lower, upper = past_limits(declared_statement, records, units, plan.classes, log_failure)
     return 0.5 * (upper - lower)
 
 
@@ -503,7 +503,8 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
     of the forecasts; squared and pinball errors have other limits (theory G31). For classes they
     are the smallest and the largest difference over all outcomes. They are -1 and 1 for metrics
     whose differences the forecasts do not bound, for more than 20 classes, and for records of a
-    regression that a model fails on.
+    regression that a model fails on. For labels without known classes they are -1 and 1, too, or 0
+    for equal forecasts.
 
     Parameters
     ----------
@@ -524,7 +525,7 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
     metric = measure.metric
     is_bounded_by_forecasts = not metric.is_mean or metric.has_bounded_differences
     low, high = measure.score_range
-    if measure.is_sum:
+    if measure.is_ratio_of_sums:
         values = _contribution_differences(measure, records, models)
     else:
         first_errors, second_errors = (
@@ -579,7 +580,7 @@ def _limits_of_difference(metric, first, second):
     return np.where(has_failure, -1.0, lowest), np.where(has_failure, 1.0, highest)
 
 
-def past_row(
+def past_limits(
     statement: Any, records: Any, units: Any, classes: Any, log_failure: float
 ) -> tuple[float, float]:
     """Return limits for the expected score or difference over these dates, in score units.
@@ -598,7 +599,7 @@ def past_row(
         Log of the failure probability of both limits together.
     """
     if len(statement.models) == 2:
-        return _past_row_of_difference(statement, records, units, classes, log_failure)
+        return _past_limits_of_difference(statement, records, units, classes, log_failure)
     measure = statement.measure
     unit_scores, _ = records.contributions(measure, statement.models[0])
     expected = statement.moments.center
@@ -619,10 +620,10 @@ def past_row(
     return low + (high - low) * lower, low + (high - low) * upper
 
 
-def _past_row_of_difference(statement, records, units, classes, log_failure):
+def _past_limits_of_difference(statement, records, units, classes, log_failure):
     """Return limits for the expected difference of two models, in score units.
 
-    Arguments are those of :func:`past_row`.
+    Arguments are those of :func:`past_limits`.
     """
     expected = statement.moments.center
     # Expected by earlier dates, so that it is fixed before the holdout is read.
@@ -719,7 +720,7 @@ def _default_moments(statement, plan):
     variance = 0.01
     if len(statement.models) == 1:
         return UnitMoments(statement.expected, variance, 1.0)
-    if plan.past_records is not None and not statement.measure.is_sum:
+    if plan.past_records is not None and not statement.measure.is_ratio_of_sums:
         changes = np.diff(np.asarray(plan.past_records.y, dtype=float))
         if len(changes) and changes.any():
             variance = 0.0625 * float(np.mean(changes**2))

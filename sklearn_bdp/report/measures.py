@@ -77,14 +77,14 @@ class Measure:
         return self.metric.is_mean
 
     @property
-    def is_sum(self) -> bool:
+    def is_ratio_of_sums(self) -> bool:
         """Whether it is the ratio of two sums over records."""
         return self.metric.is_mean or self.metric.is_ratio
 
     @property
     def is_recomputed(self) -> bool:
         """Whether only its values are known: the jackknife calls it again without some records."""
-        return self.metric.unit_statistic is GENERIC and not self.is_sum
+        return self.metric.unit_statistic is GENERIC and not self.is_ratio_of_sums
 
     @property
     def score_function(self) -> Any:
@@ -601,7 +601,8 @@ class ScoredRecords:
         """Return the statistic of a mean over records, its targets, and the scores of records.
 
         Scores of zeros and ones are left as they are, with ones as targets. Other scores are in
-        score units, or losses above 0. Their targets are codes of labels, or zeros without classes.
+        score units, or losses of at least 0. Their targets are codes of labels, or zeros without
+        classes.
         """
         unit_scores, _ = self.contributions(measure, name)
         if measure.metric.is_binary:
@@ -691,7 +692,7 @@ def compute_score(
         a ratio, and if no statistic fits the records.
     """
     weights = np.ones(len(records.y)) if weights is None else weights
-    if measure.is_sum:
+    if measure.is_ratio_of_sums:
         low, high = measure.score_range
         numerators, denominators = records.contributions(measure, name)
         total_denominator = float(weights @ denominators)

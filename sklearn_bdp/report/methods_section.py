@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sklearn_bdp.metrics.proofs import BETS, CLASS_MEANS, CLASSES, COUNTS, FREE, PAST, RECALLS, TAIL
-from sklearn_bdp.utils.html import format_score
+from sklearn_bdp.utils.html import GIVEN_PAST, format_score
 
 #: Names of metrics in prose. Others are their scikit-learn names without underscores.
 _PROSE_NAMES = {
@@ -69,7 +69,9 @@ _TRUNCATED_NOTE = re.compile(r"The proven interval counts differences beyond (±
 _CLIPPED_ERRORS = re.compile(r"clipped at errors of (.+)\)$")
 _CLIPPED_PROBABILITY = re.compile(r"clipped at a probability of (.+)\)$")
 #: Forecasts that are made several dates before their scores, in the text of a target.
-_HORIZON = re.compile(r"when the forecast was made, (\d+) (\w+) before the outcome")
+_HORIZON = re.compile(r"when the forecast was made, (\d+) .+ before the outcome")
+#: Number and name of the time steps of dates, such as days, in the text of a target.
+_TIME_STEPS = re.compile(rf"these [\d,]+ (.+){GIVEN_PAST}")
 #: Start of the target of nodes of a network, and starts of those of other dependent records.
 _NODES = "these nodes"
 _DEPENDENT_TARGETS = ("later records", "these records", "new records at the places")
@@ -202,10 +204,10 @@ def _sample_sentences(report):
 
 
 def _unit_name(report):
-    """Return the name of the sampling units; of dates the unit of time, such as days."""
+    """Return the name of the sampling units: nodes of a network, or the time steps of dates."""
     if report.rows[0].target.startswith(_NODES) and report.units[1] == "records":
         return "nodes"
-    in_target = re.match(r"these [\d,]+ (\w+), each given", report.rows[0].target)
+    in_target = _TIME_STEPS.match(report.rows[0].target)
     return in_target[1] if in_target else report.units[1]
 
 
@@ -277,13 +279,13 @@ def _difference_sentences(report, letter_of_model):
             "The skill score of a model against another is 1 minus its mean loss divided by that "
             "of the other."
         )
-    losses = [row for row in report.rows if row.metric.startswith(_NEGATIVE)]
-    if any(" minus " in row.model + row.subgroup for row in losses):
+    loss_rows = [row for row in report.rows if row.metric.startswith(_NEGATIVE)]
+    if any(" minus " in row.model + row.subgroup for row in loss_rows):
         yield (
             "In the table, losses and their differences are multiplied by -1: larger values are "
             "better, and a positive difference favors the first one."
         )
-    elif losses:
+    elif loss_rows:
         yield "In the table, losses have a negative sign, so that larger values are better."
 
 
@@ -417,7 +419,7 @@ def _sentences_on_several_targets(report, targets, model):
 
 def _is_in_time(report):
     """Return whether the units are dates, each judged given its past."""
-    return _unit_name(report) != report.units[1] and not report.rows[0].target.startswith(_NODES)
+    return GIVEN_PAST in report.rows[0].target
 
 
 def _listed(texts):
@@ -432,12 +434,12 @@ def _limits_text(lower, upper):
     return f"{format_score(lower, math.floor)} to {format_score(upper, math.ceil)}"
 
 
-def _prose_name(metric):
-    """Return the name of a metric as papers have it."""
-    base, _, average = metric.rpartition("_")
+def _prose_name(metric_name):
+    """Return the name of a metric in prose, from its name in a row without the parentheses."""
+    base, _, average = metric_name.rpartition("_")
     if average in _AVERAGES:
         return f"{average}-averaged {_prose_name(base)}"
-    return _PROSE_NAMES.get(metric, metric.removeprefix(_NEGATIVE).replace("_", " "))
+    return _PROSE_NAMES.get(metric_name, metric_name.removeprefix(_NEGATIVE).replace("_", " "))
 
 
 def _proven_sentences(report, rows, *, has_approximate):
@@ -750,25 +752,27 @@ def _approximate_sentences(report, rows, letter_of_model):
     """
     yield from _level_sentences(report, rows)
     yield from _jackknife_sentences(report, rows)
-    beyond = [row for row in rows if any(note.startswith(_LEVEL_NOTE) for note in row.notes)]
-    if beyond:
-        intervals, is_one = _intervals_text(report, beyond, rows, letter_of_model)
+    rows_beyond_levels = [
+        row for row in rows if any(note.startswith(_LEVEL_NOTE) for note in row.notes)
+    ]
+    if rows_beyond_levels:
+        intervals, is_one = _intervals_text(report, rows_beyond_levels, rows, letter_of_model)
         levels = f"The level of {intervals} is" if is_one else f"The levels of {intervals} are"
         their = "its" if is_one else "their"
         yield (
             f"{levels} beyond those that were checked by simulation, so that {their} coverage may "
             "be lower."
         )
-    dominated = [
+    dominated_rows = [
         row for row in rows if any(note.startswith(_FEW_UNITS_NOTES) for note in row.notes)
     ]
-    if dominated:
-        intervals, is_one = _intervals_text(report, dominated, rows, letter_of_model)
+    if dominated_rows:
+        intervals, is_one = _intervals_text(report, dominated_rows, rows, letter_of_model)
         verb = "rests" if is_one else "rest"
         yield f"{intervals[0].upper()}{intervals[1:]} {verb} on few {_unit_name(report)}."
-    without_proof = [row for row in rows if row.proven is None]
-    estimates = _named_estimates(report, without_proof, letter_of_model)
-    if len(without_proof) < len(rows) and 0 < len(estimates) <= _MAX_ESTIMATES:
+    unproven_rows = [row for row in rows if row.proven is None]
+    estimates = _named_estimates(report, unproven_rows, letter_of_model)
+    if len(unproven_rows) < len(rows) and 0 < len(estimates) <= _MAX_ESTIMATES:
         yield f"Only approximate intervals are available for {_listed(estimates)}."
 
 

@@ -576,7 +576,9 @@ def _with_expected_value(statement, cv_score_of_model, ranking_measures):
         and not statement.subgroups
         and cv_score_of_model.keys() >= set(statement.models)
     )
-    if not has_cv_scores or not (statement.measure.is_sum or _is_auc(statement.measure.metric)):
+    if not has_cv_scores or not (
+        statement.measure.is_ratio_of_sums or _is_auc(statement.measure.metric)
+    ):
         return statement
     cv_scores = [float(cv_score_of_model[name]) for name in statement.models]
     if statement.measure.is_mean:

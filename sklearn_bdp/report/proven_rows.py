@@ -11,7 +11,7 @@ from sklearn_bdp.correlation import CorrelationModel
 from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.metrics.proofs import CLASSES, COUNTS, PAST, TAIL, UNIT_INTERVALS
 from sklearn_bdp.report.by_class import auc_limits, class_mean_limits
-from sklearn_bdp.report.in_time import past_row
+from sklearn_bdp.report.in_time import past_limits
 from sklearn_bdp.report.measures import ScoredRecords
 from sklearn_bdp.report.plan import Plan, Statement
 from sklearn_bdp.report.sampling_units import SamplingUnits
@@ -56,7 +56,7 @@ class ProvenRows:
         if statement.proven == CLASSES:
             return self._limits_by_class(statement, log_alpha)
         if statement.proven == PAST:
-            return past_row(statement, self.records, self.units, self.plan.classes, log_alpha)
+            return past_limits(statement, self.records, self.units, self.plan.classes, log_alpha)
         return self._limits_over_units(statement, log_alpha)
 
     def _limits_over_units(self, statement, log_alpha):

@@ -175,7 +175,7 @@ class RowEstimator:
                     f"{model_name} failed on {len(failing_positions)} of {len(self.records.y)} "
                     f"holdout records (positions {positions})."
                     + " They count with the worst score."
-                    * statement.measure.is_sum
+                    * statement.measure.is_ratio_of_sums
                 )
         return notes
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from benchmarks.dependence.past import folded, newey_west
 from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.correlation import MarkovChain, TimeOrdered
 from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.intervals.dates import date_row
 from sklearn_bdp.intervals.jackknife import SKILL
@@ -779,3 +779,19 @@ def test_intervals_hold_for_clipped_errors_of_the_period(seed):
     truth = -expected_clipped_loss(mean, predictions, largest_error(report))
     assert lower <= truth <= upper
     assert report.lower <= truth <= report.upper
+
+
+@pytest.mark.parametrize("step", ["date", "time step"])
+def test_methods_about_dates_without_a_unit_of_time_assume_no_independence(step):
+    """G26: dates without a unit of time are judged given their past like all others."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    y = (X[:, 0] + rng.normal(size=600) > 0.0).astype(int)
+    model = LogisticRegression().fit(X[:300], y[:300])
+    dates = TimeOrdered(step=step, horizon=3)
+    report = ReusableHoldout(X[300:], y[300:], correlation=dates).final_report(model)
+    methods = report.methods()
+    assert f"on a holdout of 300 {step}s" in methods
+    assert f"assumes nothing about the dependence between {step}s" in methods
+    assert "one population" not in methods
+    assert "For estimand (2), Hölder's inequality joins 3 interleaved series" in methods
