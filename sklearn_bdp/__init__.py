@@ -1,8 +1,8 @@
 """Reuse one holdout set honestly: scikit-learn model selection with Bayesian differential privacy.
 
 ``ReusableHoldoutSearchCV`` takes the place of ``GridSearchCV``, ``HoldoutScorer`` goes wherever
-``scoring=`` goes; every query of the holdout passes through calibrated Thresholdout. The answers
-come with intervals that all hold together with the stated probability.
+``scoring=`` goes; every query of the holdout passes through calibrated Thresholdout. The proven
+intervals of the answers are all correct together with at least the stated probability.
 """
 
 from typing import TYPE_CHECKING

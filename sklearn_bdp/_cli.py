@@ -54,16 +54,16 @@ _LOCATION_HELP = "a file, or postgresql://user@host/database?holdout=name"
 
 
 def main(arguments=None):
-    """Run the command line, and return the exit code.
+    """Run the command line, and return the exit code, as in the epilogs of the help.
 
     ``arguments``: list of str; None: those of this process. Wrong usage that argparse finds ends
-    the process with code 2.
+    the process with code 2, ``--help`` and ``--version`` with code 0.
     """
     options = _parser().parse_args(arguments)
     exit_code = 0
     try:
         exit_code = options.run(options) or 0
-    except LocationError as error:
+    except UsageError as error:
         print(_clean(error), file=sys.stderr)
         return 2
     except (LedgerError, NotImplementedError) as error:
@@ -84,8 +84,8 @@ def _print_error(options, class_name, message):
     return 1
 
 
-class LocationError(Exception):
-    """An argument does not name a ledger."""
+class UsageError(Exception):
+    """Wrong usage that argparse does not find, such as an argument that does not name a ledger."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -97,15 +97,18 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _location(text):
-    """Return the path or URL of a ledger; raise LocationError if it is neither."""
+    """Return the path or URL of a ledger; raise UsageError if it is neither."""
     try:
         return check_ledger(text)
     except (TypeError, ValueError) as error:
-        raise LocationError(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def _parser():
-    """Return the parser of the command line. Its options have a function ``run(options)``."""
+    """Return the parser of the command line.
+
+    Options that it returns have a function ``run(options)``, which returns an exit code or None.
+    """
     parser = _Parser(prog="python -m sklearn_bdp", description="Reusable holdouts.")
     versions = f"sklearn_bdp {__version__}, scikit-learn {sklearn_version}, numpy {np.__version__}"
     parser.add_argument("--version", action="version", version=versions)
@@ -149,7 +152,7 @@ def _parser():
 
 
 def _add_check(commands, formatter_class):
-    """Add the command ``check``, whose exit code is 3 if a released score does not pass."""
+    """Add the command ``check`` to the subparsers ``commands``."""
     help_text = "compare the latest released score with a limit or with cross-validation"
     check = commands.add_parser(
         "check",
@@ -190,7 +193,7 @@ def _list(options):
         try:
             locations = list_ledgers(options.path)
         except ValueError as error:
-            raise LocationError(str(error)) from None
+            raise UsageError(str(error)) from None
     else:
         locations = list_ledgers(options.path)
     summaries = [_summarize(location) for location in locations]
@@ -433,17 +436,17 @@ def _spreadsheet_value(value):
 
 
 def _check(options):
-    """Check the best score of the latest batch, and return the exit code.
+    """Check the best score of the latest batch with the metric and model, and return the exit code.
 
     The score is compared with ``--min``, with its cross-validated score, or with both. The code is
-    0 if it passes, and 3 if it fails or no score was released. Wrong options raise LocationError.
+    0 if it passes, and 3 if it fails or no score was released. Wrong options raise UsageError.
     """
     if not options.path:
-        raise LocationError(f"Name a ledger, or set the environment variable {LEDGER_VARIABLE}.")
+        raise UsageError(f"Name a ledger, or set the environment variable {LEDGER_VARIABLE}.")
     if options.min is None and options.against is None:
-        raise LocationError("Nothing to check: pass --min SCORE, --against cv, or both.")
+        raise UsageError("Nothing to check: pass --min SCORE, --against cv, or both.")
     if options.min is not None and not math.isfinite(options.min):
-        raise LocationError(f"--min must be a finite number, got {options.min}.")
+        raise UsageError(f"--min must be a finite number, got {options.min}.")
     with Ledger(_location(options.path)).transaction() as ledger_state:
         answer = _latest_best(ledger_state.history(), options.metric, options.model)
     if answer is None:
@@ -492,29 +495,29 @@ def _latest_best(history, metric, model):
 
 
 def _copy(options):
-    """Copy a ledger."""
+    """Copy a ledger, and print the digest of its last entry."""
     target = _location(options.target)
-    number, digest = copy_ledger(_location(options.path), target)
+    n_entries, digest = copy_ledger(_location(options.path), target)
     text = (
         f"copied, chain ends in {digest}.\n"
         "Use one of the two from now on: each does not know the other's answers."
     )
-    facts = {"copied_to": str(target), "entries": number, "digest": digest}
+    facts = {"copied_to": str(target), "entries": n_entries, "digest": digest}
     lines = [text] if options.json else text.splitlines()  # JSON is printed once
     for line in lines:
         _print_result(options, facts, line)
 
 
 def _move(options):
-    """Move a ledger."""
+    """Move a ledger, and print the digest of its last entry."""
     target = _location(options.target)
-    number, digest = move_ledger(_location(options.path), target)
-    facts = {"moved_to": str(target), "entries": number, "digest": digest}
+    n_entries, digest = move_ledger(_location(options.path), target)
+    facts = {"moved_to": str(target), "entries": n_entries, "digest": digest}
     _print_result(options, facts, f"moved to {target}, chain ends in {digest}.")
 
 
 def _upgrade(options):
-    """Upgrade a ledger."""
+    """Upgrade a ledger to this version's format, and print where the older one is."""
     location = _location(options.path)
     older_location = upgrade_ledger(location)
     facts = {"ledger": str(location), "older": older_location}
@@ -531,10 +534,10 @@ def _repair(options):
 
 
 def _delete(options):
-    """Delete a ledger, if the option ``--yes`` is set; raise LocationError otherwise."""
+    """Delete a ledger, if the option ``--yes`` is set; raise UsageError otherwise."""
     location = _location(options.path)
     if not options.yes:
-        raise LocationError(
+        raise UsageError(
             f"{location} was not deleted. Its answers and their cost would be lost, and "
             "the records must not be used as a holdout again. Add --yes to delete it."
         )

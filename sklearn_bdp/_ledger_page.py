@@ -87,7 +87,10 @@ def _answer_values(answer):
 
 
 def _table(column_names, rows):
-    """Return an HTML table, or a sentence without rows. Without column names it has no head."""
+    """Return an HTML table, or a sentence if there are no rows.
+
+    The table has no head if all column names are empty.
+    """
     if not rows:
         return "<p>None.</p>"
     head = "".join(f"<th>{html.escape(name)}</th>" for name in column_names)
@@ -108,7 +111,8 @@ def _cell(column_name, value):
 def _chart(spending, total_probability):
     """Return a step curve as SVG: failure probability spent after each batch.
 
-    ``total_probability``: failure probability of all intervals.
+    Without a batch, return a sentence. ``spending`` is that of `ledger_page`;
+    ``total_probability`` is the failure probability of all intervals.
     """
     if not spending:
         return "<p>None.</p>"

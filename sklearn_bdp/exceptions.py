@@ -32,7 +32,7 @@ class UnfinishedReportError(RuntimeError):
 
 
 class LedgerError(RuntimeError):
-    """The ledger could not be used. No answer was released, and the holdout was not queried."""
+    """The ledger could not be used. No new answer was released."""
 
 
 class LedgerMismatchError(LedgerError):
@@ -40,19 +40,19 @@ class LedgerMismatchError(LedgerError):
 
 
 class LedgerCorruptedError(LedgerError):
-    """The ledger was truncated or edited: its hash chain does not verify."""
+    """The ledger was truncated or edited, or cannot be parsed."""
 
 
 class LedgerVersionError(LedgerError):
-    """The ledger was written by a newer version of this package."""
+    """The ledger has a format or settings of another version of this package."""
 
 
 class LedgerUnavailableError(LedgerError):
-    """The ledger cannot be read or written: full disk, no permission, or no reply of a server."""
+    """The ledger cannot be read or written, for example because a disk is full."""
 
 
 class LedgerBusyError(LedgerUnavailableError):
-    """Another process used the ledger for longer than the timeout."""
+    """Another process or thread used the ledger at the same time, usually beyond the timeout."""
 
 
 class ProcessBoundaryError(RuntimeError):
@@ -65,7 +65,7 @@ class ProcessBoundaryError(RuntimeError):
 
 
 class SharedRecordsError(ValueError):
-    """Training records include holdout records, or records that the split of a search did not have.
+    """Records that were passed include holdout records, or are not those of the split of a search.
 
     The score of a model on a record that it was fitted on is too high, and the training score would
     reveal the raw holdout score. Fit on other records. If different records may be equal, set
@@ -76,13 +76,14 @@ class SharedRecordsError(ValueError):
 class ScoreContractError(ValueError):
     """A :class:`~sklearn_bdp.metrics.PerRecordScore` broke its contract on training records.
 
-    It did not return one number per record, a number was outside its declared range, or numbers
-    depend on other records. It is raised before the holdout is queried, for every ``error_score``.
+    The function did not return one number per record, a number was outside its declared range, or
+    numbers depend on other records. The error is raised before the holdout is queried, for every
+    ``error_score``.
     """
 
 
 class UnboundedMetricError(ValueError):
-    """The metric has no proven bound of its range or sensitivity, and a proven bound is needed."""
+    """The metric has no proven bound of its range or sensitivity, which is needed here."""
 
 
 class UnknownFeaturesError(ValueError):
@@ -121,16 +122,16 @@ class BatchPredictionWarning(DependenceWarning):
 class UninformativeIntervalWarning(SklearnBdpWarning):
     """The holdout is too small for a useful interval.
 
-    The computation is correct. The message states how many records are needed. Verify fewer
-    candidates, or use a larger holdout.
+    The computation is correct. Verify fewer candidates, or use a larger holdout.
     """
 
 
 class SecondHoldoutWarning(SklearnBdpWarning):
-    """Another holdout with the same targets answered queries in this process.
+    """Another holdout with the same targets, or some of the same records, answered queries before.
 
-    Neither of them counts the queries of the other, so that their intervals are not valid together.
-    Pass ``holdout=search.holdout_`` to the next search, or set the same ``ledger`` for both.
+    Both are in this process. Neither of them counts the queries of the other, so that their
+    intervals are not valid together. Pass ``holdout=search.holdout_`` to the next search, or set
+    the same ``ledger`` for both.
     """
 
 
@@ -174,7 +175,7 @@ class MissingClassesWarning(SklearnBdpWarning):
 
 
 class NothingConfirmedWarning(SklearnBdpWarning):
-    """A feature selector selected no feature: none helps on both training set and holdout.
+    """A feature selector confirmed no feature: none is distinguished from chance.
 
     Use more records, or fit without selection.
     """

@@ -28,7 +28,8 @@ def with_argument_hints(
     Returns
     -------
     callable
-        Keeps the signature of ``__init__``, from which scikit-learn reads the parameters.
+        A decorator. ``__init__`` of the class then raises TypeError with the fix. Its signature,
+        from which scikit-learn reads the parameters, is kept.
     """
 
     def decorate(decorated_class: _Class) -> _Class:
@@ -70,7 +71,7 @@ def with_parameter_hint(
     Returns
     -------
     InvalidParameterError
-        The same error if there is no hint for its parameter.
+        A new error with the fix; the same error if there is no hint for its parameter.
     """
     match = re.match(r"The '(\w+)' parameter of", str(error))
     if match is None or match[1] not in hints:

@@ -12,14 +12,15 @@ no digest, and neither has a model that reads files named in its records.
 
 A *recipe key* can be computed before a model is fitted, from installed code with a version,
 parameters and training data. It is used only if these determine the fitted model. In all other
-cases the key is computed from the fitted model: its learned state, the code of the user by value,
-and its predictions for the training records, which also show changes that the hasher cannot follow.
+cases the key is computed from the fitted model: its learned state and the code of the user by
+value. With code of the user, predictions for training records are added, which also show changes
+that the hasher cannot follow.
 
 ``joblib.hashing.NumpyHasher`` with ``inspect.getclosurevars`` was tried instead and rejected:
 ``getclosurevars`` (Python 3.11) does not list globals that only a comprehension, lambda or inner
-function reads, so that two models would share a key. The hasher also sorts dictionaries, depends on
-object identity, drops attributes of array subclasses, and pickles in Python, which takes ten times
-as long for a vocabulary.
+function reads, so that two models would share a key. ``NumpyHasher`` also sorts dictionaries,
+depends on object identity, drops attributes of array subclasses, and pickles in Python, which takes
+ten times as long for a vocabulary.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def keyed_digest(key: bytes, text: str) -> str:
 
 
 def text_code(text: str) -> int:
-    """Return 64 bits of the SHA-256 of a text as an integer."""
+    """Return the first 64 bits of the SHA-256 of a text as an integer."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big")
 
@@ -107,7 +108,10 @@ def _digest_of(values, object_digest):
 
 
 def data_digest(*data):
-    """Return the SHA-256 of shapes, types, names, categories in their order, and values."""
+    """Return the SHA-256 of shapes, types, names, categories in their order, and values.
+
+    An index of a table is not included. Raises TypeError for a cell that cannot be pickled.
+    """
     return _digest_of(data, functools.partial(_value_digest, fallback=_cell_digest))
 
 
@@ -123,8 +127,9 @@ def pickle_digest(value, *, hash_name="sha1"):
 def records_digest(*tables):
     """Return the SHA-256 of the values of tables and targets.
 
-    The digest does not depend on the container or the type of numbers: an int32 array, a float64
-    frame and a list of the same values have the same digest. Names of columns are not included.
+    An int32 array, a float64 frame and a list of the same numbers have the same digest. A sparse
+    matrix has another one, and so may a frame of other values than numbers. Names of columns are
+    not included.
     """
     return data_digest(*map(_plain_values, tables))
 
@@ -136,7 +141,10 @@ def column_names(table):
 
 
 def _plain_values(table):
-    """Return numbers as doubles, texts as lists, and frames column by column."""
+    """Return a table in a form with fewer types: see `_plain_array` and `_plain_frame`.
+
+    Masked arrays and data without an array form are returned unchanged.
+    """
     if sp.issparse(table):
         matrix = table.tocsr().copy()
         matrix.data = _plain_array(matrix.data)
@@ -166,7 +174,10 @@ def _named_columns(frame):
 
 
 def _plain_frame(frame):
-    """Return a frame of numbers as one array of doubles, any other frame as a list of columns."""
+    """Return a frame of numbers that doubles hold exactly as one array of doubles.
+
+    Any other frame is returned as a list of a word, its shape as text, and a list of its columns.
+    """
     columns = [_plain_array(np.asarray(column)) for _, column in _named_columns(frame)]
     if not all(column.dtype == np.float64 for column in columns):
         return ["columns", repr(frame.shape), columns]
@@ -174,7 +185,10 @@ def _plain_frame(frame):
 
 
 def _plain_array(array):
-    """Return an array of numbers as doubles if these are exact; texts and objects as objects."""
+    """Return an array of numbers as doubles if these are exact; texts and objects as objects.
+
+    Other arrays, such as dates, are returned unchanged.
+    """
     if array.dtype.kind == "O":
         array = _array_of_numbers(array)
     if array.dtype.kind in "biuf":
@@ -198,7 +212,10 @@ def _as_doubles(array):
 
 
 def _array_of_numbers(array):
-    """Return an array of objects as an array of numbers if all are numbers, else unchanged."""
+    """Return an array of objects as an array of numbers if all are numbers or booleans.
+
+    Other arrays are returned unchanged.
+    """
     items = array.ravel().tolist()
     if not items or not all(isinstance(item, bool | int | float | np.number) for item in items):
         return array
@@ -246,7 +263,7 @@ def query_key(*parts: Any) -> str:
 
 
 def content_key(*parts):
-    """Return a query key that is computed from the content of a model.
+    """Return a query key that is computed from the content or the recipe of a model.
 
     Models with an equal key are equal. The arguments are those of :func:`query_key`.
     """
@@ -254,7 +271,7 @@ def content_key(*parts):
 
 
 def is_content_key(key):
-    """Return whether a key was made from the content of a model (`content_key`).
+    """Return whether a key was made by `content_key`.
 
     Such a key identifies a query by itself. A key that a caller has chosen identifies a query only
     together with its cross-validated score.
@@ -263,7 +280,7 @@ def is_content_key(key):
 
 
 def copy_data(X):
-    """Return a copy that may be changed in place, in the same order in memory.
+    """Return a copy that may be changed in place; of a NumPy array in the same order in memory.
 
     Objects without a method ``copy`` are returned unchanged.
     """
@@ -275,7 +292,7 @@ def copy_data(X):
 
 
 def _value_digest(value, *, fallback):
-    """Return the digest of data, None for text; ``fallback(value)``: that of any other object."""
+    """Return the digest of data, None for text, and ``fallback(value)`` for any other object."""
     if type(value) is str:
         return None
     if isinstance(value, np.generic | numbers.Number):
@@ -304,12 +321,12 @@ def _content(value):
 
 
 def _array_digest(array):
-    """Return the digest of an array of numbers."""
+    """Return the digest of an array without objects, in one layout: type, shape and bytes."""
     return f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
 
 
 def as_single_array(table):
-    """Return a frame with numeric columns of one type as an array, and any other data unchanged.
+    """Return a pandas frame with numeric columns of one type as an array, other data unchanged.
 
     An array with thousands of columns is hashed much faster than the columns.
     """
@@ -349,7 +366,7 @@ def _sparse_content(matrix):
 
 
 def _series_content(series):
-    """Return the content of a series of pandas: its values, or its categories and their codes."""
+    """Return the content of a pandas series without its index: values, or categories and codes."""
     categories = getattr(series.dtype, "categories", None)
     if categories is None:
         return "series", "", [np.asarray(series)]  # with its type
@@ -372,7 +389,7 @@ def _array_content(array):
 
 
 def _frame_content(frame):
-    """Return the content of a frame of pandas or polars."""
+    """Return the content of a frame of pandas or polars, without its index."""
     array = as_single_array(frame)
     if isinstance(array, np.ndarray):
         return "numbers", repr(array.shape), [repr(list(map(str, frame.columns))), array]
@@ -383,7 +400,7 @@ def _frame_content(frame):
 
 
 def _cell_digest(cell):
-    """Return the digest of a cell that is not a number or text, such as a date or an object.
+    """Return the digest of an object in a table, or of an item of a set in it, by its pickle.
 
     Raises TypeError for a cell that cannot be pickled.
     """
@@ -431,9 +448,10 @@ def _is_installed_file(file):
 def _installed_version(module_name):
     """Return the name and version of a module's distribution as text, None for code of the user.
 
-    A distribution in a folder of packages has a version that identifies its code. An editable
-    installation, a notebook, a script or a module next to it has none. Compiled classes may leave
-    the package out of their module's name (scikit-learn 1.6 does); the module itself has it.
+    A distribution in a folder of packages has a version that identifies its code. A package without
+    a version, an editable installation of another package, a notebook, a script and a module next
+    to it count as code of the user. Compiled classes may leave the package out of their module's
+    name (scikit-learn 1.6 does); the module itself has it.
     """
     module_name = getattr(sys.modules.get(module_name), "__name__", module_name)
     package = module_name.partition(".")[0] if isinstance(module_name, str) else ""
@@ -448,7 +466,10 @@ def _installed_version(module_name):
 
 
 def _package_version(package):
-    """Return the name and version of an imported package, None if it states no version."""
+    """Return the name and version of an imported package, None if neither it nor a file has one.
+
+    A package without ``__version__`` has those of its distributions.
+    """
     version = getattr(sys.modules[package], "__version__", None)
     if isinstance(version, str):
         return f"{package} {version}"
@@ -502,7 +523,7 @@ _CYTHON_FUNCTIONS = ("cython_function_or_method", "fused_cython_function")
 
 
 class OpaqueError(Exception):
-    """An object has no readable content, such as a generator, an open file or a compiled object."""
+    """An object has no digest, such as a generator, or code that cannot be followed."""
 
 
 class ObjectHasher:
@@ -511,21 +532,23 @@ class ObjectHasher:
     Parameters
     ----------
     recipe : bool, default=False
-        Whether an unfitted estimator is hashed. Code of the user then raises `OpaqueError`.
+        Whether unfitted estimators are hashed, by their parameters. Code of the user then raises
+        `OpaqueError`.
     fitted : bool, default=False
-        Whether fit methods are left out: their effect is in the state of a fitted model.
+        Whether fit methods of the user's classes are left out: their effect is in the state of a
+        fitted model.
 
     Attributes
     ----------
     has_user_code : bool
-        Whether an object contains code of the user.
+        Whether an object that was hashed contains code of the user.
     may_vary : bool
-        Whether two fits may give different models: an object draws random numbers without an
-        integer seed, or its behavior depends on the data of the fit only.
+        Whether a recipe may lead to different models, for instance because an object draws random
+        numbers without an integer seed.
     pickles_are_complete : bool
-        Whether the pickles of all estimators hold their whole state.
+        Whether no estimator that was hashed overrides how pickle reads its state.
     installed_classes : list of type
-        Installed classes of the objects.
+        Installed classes of the objects, without those that a session added functions to.
     """
 
     def __init__(self, *, recipe=False, fitted=False):
@@ -557,9 +580,11 @@ class ObjectHasher:
             return None
 
     def _object_digest(self, value):
-        """Return the digest of an object that is not a plain value. Each object is read once.
+        """Return the digest of an object that is not of a type of ``_PICKLED_DIRECTLY``.
 
-        None for dictionaries, and for text that names no file: pickle reads them.
+        Each object is read once; a reference to an object that is being read gives its distance.
+        None for dictionaries, and for text unless code of the user may read a file of that name:
+        pickle reads them.
         """
         cls = type(value)
         if cls is str:
@@ -583,7 +608,7 @@ class ObjectHasher:
         return digest
 
     def _file_digest(self, text):
-        """Return the digest of a string and of the files that it names; None without files."""
+        """Return the digest of a string and of the files that it names; None without such files."""
         if not 0 < len(text) < _MAX_PATH_LENGTH or "\0" in text:
             return None
         paths = dict.fromkeys(os.path.join(folder, text) for folder in ("", *self._code_folders))
@@ -599,7 +624,10 @@ class ObjectHasher:
         return self.digest(text.encode(errors="surrogatepass"), file_digests)
 
     def _table(self, value):
-        """Return the digest of a table inside a model, with its index, names and attributes."""
+        """Return the digest of a table or an array inside a model.
+
+        It covers the index, the names and the attributes that the object has beside its values.
+        """
         cls = type(value)
         content = _table_content(value)
         if isinstance(content, np.ndarray):
@@ -643,9 +671,10 @@ class ObjectHasher:
         return "global" if value is np.random.mtrand._rand else self._instance(value)
 
     def _estimator(self, value):
-        """Return the digest of an estimator: its class, parameters and learned state.
+        """Return the digest of an estimator by its class and its attributes, or parameters only.
 
-        Raises OpaqueError if it reads files that records name.
+        The parameters are those of a recipe. Raises OpaqueError for an estimator that reads files
+        whose names are the records.
         """
         cls = type(value)
         if not hasattr(value, "__dict__"):
@@ -655,7 +684,7 @@ class ObjectHasher:
             self.pickles_are_complete = False
         state = value.get_params(deep=False) if self._recipe else vars(value)
         if str(state.get("input")) in ("filename", "file"):
-            raise OpaqueError(cls.__name__)  # it reads files that records name
+            raise OpaqueError(cls.__name__)  # it reads files whose names are the records
         state = _canonical_state(cls, state)
         if not _is_seed(state.get("random_state", 0)):
             self.may_vary = True
@@ -688,7 +717,7 @@ class ObjectHasher:
     def _function(self, value):
         """Return the digest of a function written in Python.
 
-        Raises OpaqueError for code of the user that cannot be followed, or is in a recipe.
+        Raises OpaqueError for code of the user that cannot be followed, and for all in a recipe.
         """
         self._note_randomness(value)
         version = _installed_version(value.__module__)
@@ -710,12 +739,15 @@ class ObjectHasher:
         return self.digest("function", value.__code__, bound_values, referenced)
 
     def _code(self, code):
-        """Return the digest of compiled code, wherever its source is."""
+        """Return the digest of a code object, wherever its source is."""
         attributes = [getattr(code, f"co_{name}") for name in _CODE_ATTRIBUTES]
         return self.digest("code", sys.version, attributes, code.co_consts)
 
     def _module(self, value):
-        """Return the digest of a module by name and version, or by all its members."""
+        """Return the digest of a module by name and version, or of the user by all its members.
+
+        Raises OpaqueError for a module of the user in a recipe.
+        """
         version = _installed_version(value.__name__)
         if version is not None:
             return self.digest("module", value.__name__, version)
@@ -723,7 +755,10 @@ class ObjectHasher:
         return self.digest("module", value.__name__, _members(value))
 
     def _class(self, value):
-        """Return the digest of a class by name and version, or by all its members."""
+        """Return the digest of a class by name and version, or of the user by all its members.
+
+        Raises OpaqueError for a class of the user in a recipe.
+        """
         version = _installed_version(value.__module__)
         name = value.__qualname__
         if version is not None and not name.startswith("<"):
@@ -745,7 +780,8 @@ class ObjectHasher:
     def _builtin(self, value):
         """Return the digest of a compiled function by name and version.
 
-        Raises OpaqueError for compiled code of the user.
+        For a method of an object, that of the object stands for the version. Raises OpaqueError for
+        compiled code of the user.
         """
         self._note_randomness(value)
         instance = getattr(value, "__self__", None)
@@ -758,7 +794,7 @@ class ObjectHasher:
         return self.digest("builtin", version, module_name, value.__qualname__)
 
     def _ufunc(self, value):
-        """Return the digest of a universal function of numpy or scipy by name and version.
+        """Return the digest of a universal function of NumPy or SciPy: name and version of NumPy.
 
         Raises OpaqueError for others.
         """
@@ -769,13 +805,14 @@ class ObjectHasher:
         return f"ufunc {value.__name__} {np.__version__}"
 
     def _note_randomness(self, function):
-        """Record functions that draw random numbers without a seed."""
+        """Record that fits may vary if a function may draw random numbers without a seed."""
         if (getattr(function, "__module__", None) or "").startswith(_RANDOM_MODULES):
             self.may_vary = True
         if self._recipe and not _is_seed(_default_random_state(function)):
             self.may_vary = True
 
 
+#: Pairs of classes and a function ``(hasher, value) -> digest``. The first pair that fits counts.
 _HASH_METHODS = (
     (np.generic, lambda hasher, v: f"{type(v.item()).__name__} {v!r}"),
     (set | frozenset, lambda hasher, v: hasher.digest(type(v), sorted(map(hasher.digest, v)))),
@@ -798,8 +835,8 @@ _HASH_METHODS = (
 
 def _hash_method(cls):
     """Return the function ``(hasher, value) -> digest`` for objects of a class."""
-    for classes_read, method in _HASH_METHODS:
-        if issubclass(cls, classes_read):
+    for handled_classes, method in _HASH_METHODS:
+        if issubclass(cls, handled_classes):
             return method
     if cls.__name__ in _LOCK_NAMES and cls.__module__ in _LOCK_MODULES:
         return lambda hasher, value: f"lock {cls.__name__}"
@@ -813,13 +850,16 @@ def _hash_method(cls):
 
 
 def _stored_name(cls, name):
-    """Return the name under which keys know a constant or an attribute of a class."""
+    """Return the name of a constant or an attribute of a class in keys."""
     is_own = cls.__module__.startswith("sklearn_bdp.")
     return _STORED_NAMES.get(name, name) if is_own else name
 
 
 def _added_members(cls):
-    """Return sorted pairs of names and members: functions added to a class, and its constants."""
+    """Return sorted pairs of names and members of an installed class.
+
+    The members are functions that a session added, and constants.
+    """
     members = []
     for name, member in vars(cls).items():
         if type(member) in _IGNORED_MEMBER_TYPES:
@@ -836,8 +876,8 @@ def _added_members(cls):
 def _is_added_function(cls, name, function):
     """Return whether a session put a function into an installed class.
 
-    A wrapper around ``fit`` counts or logs fits and does not change the model. A data class
-    generates methods from its fields.
+    Two kinds do not count: a wrapper around ``fit``, which counts or logs fits, and methods that a
+    data class generates from its fields.
     """
     is_generated = "__dataclass_fields__" in vars(cls) and name.startswith("__")
     is_installed = _is_installed_file(function.__code__.co_filename) or name == "fit"
@@ -845,7 +885,10 @@ def _is_added_function(cls, name, function):
 
 
 def _members(owner, excluded_names=()):
-    """Return sorted pairs of names and members that a class or a module of the user defines."""
+    """Return sorted pairs of names and members that a class or a module of the user defines.
+
+    Generated members and those with ``excluded_names`` are left out.
+    """
     members = []
     for name, member in sorted(vars(owner).items(), key=lambda item: item[0]):
         is_generated = name in _GENERATED_MEMBERS or isinstance(member, _SLOTS)
@@ -880,7 +923,10 @@ def _cell_contents(cell):
 
 
 def _unwrapped(member):
-    """Return the function in a static or class method, cached property or cache, or the member."""
+    """Return the function inside a property, a static or class method, or a cache.
+
+    Any other member is returned unchanged.
+    """
     if isinstance(member, property):
         return member.fget
     if isinstance(member, _WRAPPERS):
@@ -935,7 +981,8 @@ def _canonical_state(cls, state):
 def _canonical(cls, name, value):
     """Return a parameter or attribute in the same form for the same meaning: ``C=1`` as ``C=1.0``.
 
-    Integers are converted only if scikit-learn's constraints of the parameter allow reals alone:
+    ``cv_results_`` is without the durations of fits and scores. Integers are converted only if
+    scikit-learn's constraints of the parameter allow reals alone:
     ``max_features=1`` is one feature, ``1.0`` all of them.
     """
     value = value.item() if isinstance(value, np.generic) else value
@@ -1014,9 +1061,10 @@ class ModelDigest:
 
     @property
     def classes(self):
-        """Installed classes in the model, with which :func:`fingerprint` recognizes it again.
+        """Installed classes in the model and in the metrics of its keys, for :func:`fingerprint`.
 
-        None if the model has code of the user, or if its pickle does not have its whole state.
+        None if the model, or the metric of the last :meth:`key`, has code of the user, if the model
+        cannot be read, or if a pickle does not have its whole state.
         """
         hasher = self._hasher
         if self.content is None or hasher.has_user_code or not hasher.pickles_are_complete:
@@ -1026,9 +1074,9 @@ class ModelDigest:
     def key(self, metric, X, *, columns=None):
         """Return the key of the query for a metric of the model.
 
-        It is computed from the learned state, the predictions and the metric. ``X`` holds training
-        records, never holdout records; models with code of the user predict them. Two equal models
-        on different ``columns`` have different keys. None if the model or the metric cannot be
+        It is computed from the learned state, the metric and, for models with code of the user, the
+        predictions for ``X``: training records, never holdout records. Two equal models on
+        different ``columns`` have different keys. None if the model or the metric cannot be
         read: the query is then never recognized again.
         """
         self._hasher.has_user_code = self._has_user_code

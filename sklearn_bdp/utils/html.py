@@ -15,8 +15,9 @@ BAD_COLOR = "#d1495b"
 
 
 def format_score(score, rounded=round):
-    """Return a score as text: with three decimals up to 1, else with four digits.
+    """Return a score as text: with three decimals up to 1 in size, else with four digits or more.
 
+    Scores from 10,000 on have no decimals. Infinite scores and NaN are texts such as "inf".
     ``rounded`` rounds a number to an integer: ``math.floor`` or ``math.ceil`` for the ends of an
     interval, which are rounded outward.
     """
@@ -27,7 +28,7 @@ def format_score(score, rounded=round):
 
 
 def format_half_width(value):
-    """Return three significant digits of a half-width, rounded up: never below it."""
+    """Return a half-width as text with three significant digits, rounded up."""
     if not (math.isfinite(value) and value > 0):
         return f"{value:g}"
     n_decimals = 2 - math.floor(math.log10(value))
@@ -40,10 +41,10 @@ GIVEN_PAST = ", each given the information"
 
 
 def interval_sentence(lower, upper, *, target, score_name, interval_kind):
-    """Return a confidence interval as a sentence, which states if both ends are infinite.
+    """Return a confidence interval as text, or that there is none if both ends are infinite.
 
-    ``target`` names the records that it refers to, ``score_name`` the score, and ``interval_kind``
-    the kind of interval, for example "95% confidence interval".
+    ``target`` names the records that the interval is about, ``score_name`` the score, and
+    ``interval_kind`` the kind of interval, for example "95% confidence interval".
     """
     if math.isinf(lower) and math.isinf(upper):
         return "There is no confidence interval."
@@ -63,7 +64,7 @@ def summary_sentence(name, description, lower, upper, *, target, interval_kind):
     """Return the first line of a certificate or a report: the score and its interval.
 
     ``name``: the score, with its target or unit; ``description``: its value and status as text. The
-    other arguments are those of :func:`interval_sentence`.
+    other arguments are those of :func:`interval_sentence`. For dates, the interval comes first.
     """
     score = f"{name}: {description}."
     score_name = re.split(r" \(| of ", name)[0]
@@ -91,7 +92,7 @@ class Card:
     good: bool = True
 
     def text(self):
-        """Return the title, the sentences and the sections as plain text."""
+        """Return the title, the sentences and the sections with content as plain text."""
         blocks = ["\n".join([self.title, *self.lines])]
         for heading, content in self.sections:
             if isinstance(content, dict):
@@ -160,9 +161,10 @@ def _content_html(content):
 
 
 def interval_svg(value, lower, upper, *, bounds=None, baseline=None):
-    """Return an SVG of a score and its interval on an axis; "" if a number is not finite.
+    """Return an SVG of a score and its interval on an axis; "" unless both are finite.
 
     ``value``, ``lower`` and ``upper`` are the score and the ends of its interval, in score units.
+    The result is also "" if the interval has no width.
     The axis shows the interval and ``baseline``, the score of a model that does not use features.
     It stays within ``bounds``, the range of the score.
     """
@@ -211,8 +213,8 @@ def interval_svg(value, lower, upper, *, bounds=None, baseline=None):
 def explain_half_width(components, *, n_rows=1):
     """Return the components of a half-width as a sentence.
 
-    ``components``: those for sampling, adaptivity and noise, in score units. ``n_rows``: number of
-    rows of the report whose intervals are correct together.
+    ``components``: those for sampling, adaptivity and noise, in score units; negative ones count as
+    0. ``n_rows``: number of rows of the report whose intervals are correct together.
     """
     sampling, adaptivity, noise = (max(0.0, component) for component in components)
     row_text = "one prespecified model" if n_rows == 1 else f"{n_rows:,} prespecified rows"

@@ -25,7 +25,11 @@ _MAX_USER_LENGTH = 100  # characters
 
 
 def process_user():
-    """Return the user of this process: ``SKLEARN_BDP_USER`` if set, else the user's login name."""
+    """Return the user of this process: ``SKLEARN_BDP_USER`` if set, else the user's login name.
+
+    Without a login name it is the user's id or "unknown". Only printable characters are kept, and
+    100 of them at most.
+    """
     user = os.environ.get(USER_VARIABLE, "").strip()
     if not user:
         try:

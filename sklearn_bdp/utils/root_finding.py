@@ -21,10 +21,11 @@ def last_accepted(
     """Return points at or next to the last accepted ones on the way from ``safe`` to ``rejected``.
 
     ``accepted`` returns for each of many points whether it is accepted, and is monotone: points
-    nearer to ``safe`` than an accepted one are accepted, too. At most ``steps`` halvings, none
-    below the distance ``tolerance``. Every point returned is ``safe`` itself or was accepted when
-    tried. That is the proof of safety: whatever rounding does to ``accepted``, no point is returned
-    that it rejected. The result is a float for two numbers, else an array.
+    nearer to ``safe`` than an accepted one are accepted, too. The interval between an accepted and
+    a rejected point is halved ``steps`` times, or until no interval is longer than ``tolerance``.
+    Every point returned is ``safe`` itself or was accepted when tried. That is the proof of safety:
+    whatever rounding does to ``accepted``, no point is returned that it rejected. The result is a
+    float for two numbers, else an array.
     """
     accepted_points = np.asarray(safe, dtype=float)
     rejected_points = np.asarray(rejected, dtype=float)
@@ -43,8 +44,8 @@ def last_whole(
 ) -> int:
     """Return the last accepted whole number between ``safe`` (accepted) and ``rejected``.
 
-    With ``rtol``, an accepted number whose distance to a rejected one is at most this fraction of
-    it.
+    With ``rtol`` the search may stop earlier, at an accepted number whose distance to a rejected
+    one is at most the fraction ``rtol`` of the larger of both.
     """
     while abs(rejected - safe) > max(1.0, rtol * max(safe, rejected)):
         middle = (safe + rejected) // 2
@@ -56,10 +57,10 @@ def last_whole(
 
 
 def doubled(accepted: Callable[[Any], Any], start: Any, *, largest: float = math.inf) -> Any:
-    """Return the first accepted value of ``start``, twice it, …, and the last rejected value.
+    """Return the first accepted value of ``start``, twice ``start``, …, and the value before it.
 
-    The latter is 0 if ``start`` is accepted. Returns None if no value up to ``largest`` is
-    accepted.
+    The value before it was rejected; it is 0 if ``start`` is accepted. Returns None, not a pair, if
+    no value up to ``largest`` is accepted.
     """
     rejected = 0
     while start <= largest:
@@ -73,11 +74,11 @@ def doubled(accepted: Callable[[Any], Any], start: Any, *, largest: float = math
 def crossing(
     excess: Callable[[float], float], safe: float, rejected: float, *, rtol: float = 1e-9
 ) -> float:
-    """Return a point next to the root of a continuous ``excess`` at which it is at most 0.
+    """Return a point next to the root of a continuous ``excess`` with an ``excess`` of at most 0.
 
     ``excess`` is at most 0 at ``safe`` and positive at ``rejected``. Brent's method stops on either
     side of the root, to the relative tolerance ``rtol``. From there, points nearer to ``safe`` are
-    tried until one has an ``excess`` of at most 0.
+    tried until one has an ``excess`` of at most 0. If none of these has, ``safe`` is returned.
     """
     xtol = 0.1 * rtol * max(abs(safe), abs(rejected))
     root = brentq(excess, safe, rejected, xtol=xtol, rtol=rtol)
@@ -91,8 +92,9 @@ def crossing(
 def safe_inverse(increasing, target):
     """Return the largest ``x`` (up to rounding) with ``increasing(x) <= target``, never above it.
 
-    ``increasing(x) >= x`` is assumed, so the answer lies in ``[0, target]``. The returned point
-    has been evaluated and satisfies the inequality; ``0.0`` means that no positive point does.
+    ``increasing(x) >= x`` is assumed, so the answer lies in ``[0, target]``. A positive point that
+    is returned has been evaluated and satisfies the inequality. The result is 0.0 if ``target`` is
+    not positive, or no point of at least ``2**-120`` times ``target`` that was tried satisfies it.
     """
     if not target > 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""All private names of scikit-learn that this package uses.
+"""All private names that this package imports from scikit-learn.
 
 ``tests/utils/test_sklearn_compat.py`` tests that they exist, so that a release of scikit-learn that
 moves one fails one test with a clear name instead of breaking imports everywhere.
@@ -44,7 +44,7 @@ def is_frame(X):
 def as_indices(X, positions):
     """Return positions as an array of the namespace of ``X``, which the array API requires.
 
-    Positions of other data are returned unchanged.
+    Positions of other data, and None, are returned unchanged.
     """
     namespace = getattr(X, "__array_namespace__", None)
     if positions is None or namespace is None or isinstance(X, np.ndarray):
@@ -85,7 +85,7 @@ def called_by_validation():
 
 
 def inside_validation():
-    """Return whether a fold of cross-validation, or a candidate of a search, is being fitted."""
+    """Return whether one of the callers fits a fold of cross-validation or a search's candidate."""
     nearest_frames = itertools.islice(traceback.walk_stack(sys._getframe(1)), 60)
     return any(_function_of(frame) in _FIT_FUNCTIONS for frame, _ in nearest_frames)
 
@@ -96,12 +96,12 @@ def _function_of(frame):
 
 
 def is_being_fitted(estimator):
-    """Return whether a scorer is called in the middle of ``fit``, as early stopping does."""
+    """Return whether an estimator calls its scorer in the middle of ``fit``, to stop early."""
     return getattr(estimator, "_in_fit", False) is True
 
 
 def fit_and_score(estimator, X, y, **options):
-    """Fit and score one fold with scikit-learn's ``_fit_and_score``.
+    """Fit and score one fold with scikit-learn's ``_fit_and_score``, and return its results.
 
     ``options`` that this version of scikit-learn does not have are left out: callbacks came with
     1.9.

@@ -22,7 +22,8 @@ _LARGEST_INTEGER = 10**300  # larger ones would overflow as doubles
 def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
     """Return ``value`` as a finite float between ``low`` and ``high``.
 
-    ``closed``: the ends that belong to the interval, "both", "left", "right" or "neither".
+    ``closed``: the ends that belong to the interval, "both", "left", "right" or "neither". Raises
+    TypeError for other values than real numbers, ValueError for numbers outside.
     """
     if _is_not_real(value):
         raise TypeError(f"{name} must be a real number, got {name}={value!r}.")
@@ -48,7 +49,7 @@ def _interval_text(low, high, *, has_low, has_high):
 
 
 def check_integer(name, value, *, low=None, high=None):
-    """Return ``value`` as an int, at least ``low`` and at most ``high``."""
+    """Return ``value`` as an int, at least ``low`` and at most ``high`` unless these are None."""
     if type(value) is not int and (_is_not_real(value) or not isinstance(value, numbers.Integral)):
         raise TypeError(f"{name} must be an integer, got {name}={value!r}.")
     number = int(value)
@@ -94,7 +95,7 @@ def failure_probability(confidence_level):
     if isinstance(confidence_level, numbers.Real) and 50 <= confidence_level < 100:
         raise ValueError(
             f"confidence_level must be a number in [0.5, 1), got {confidence_level!r}. Set "
-            f"confidence_level={confidence_level / 100:g} for {confidence_level:g} %."
+            f"confidence_level={confidence_level / 100:g} for {confidence_level:g}%."
         )
     probability = check_probability("confidence_level", confidence_level)
     if not probability >= 0.5:
@@ -151,7 +152,10 @@ def as_real_array(name, value):
 
 
 def _holds_real_numbers(array):
-    """Return whether an array holds real numbers; arrays of booleans do, a single one does not."""
+    """Return whether an array holds real numbers.
+
+    Arrays with a boolean type do, but neither a single boolean nor booleans in an array of objects.
+    """
     if array.dtype.kind == "O":
         return not any(_is_not_real(element) for element in array.ravel())
     return array.dtype.kind in "iuf" or (array.dtype.kind == "b" and array.ndim > 0)
@@ -178,7 +182,7 @@ def as_frame(data):
 def check_supported_values(name, data):
     """Raise TypeError if values are masked, complex, dates or durations, as no estimator can use.
 
-    ``name``: the parameter that holds the array.
+    ``name``: name of the parameter in the message. Only data with a single ``dtype`` are checked.
     """
     dtype_kind = getattr(getattr(data, "dtype", None), "kind", "O")
     if isinstance(data, np.ma.MaskedArray) or dtype_kind in "cmM":
@@ -216,7 +220,10 @@ def check_index_alignment(name, values, X, *, of="X"):
 
 
 def check_targets(name, y):
-    """Raise an error if targets are missing, of an unsupported type, or text and other values."""
+    """Raise an error if targets are missing, of an unsupported type, or text and other values.
+
+    Infinite values in an array of floats count as missing.
+    """
     check_supported_values(name, y)
     values = np.asarray(y)
     if values.dtype.kind == "U" and isinstance(y, list | tuple):  # numbers may have become text
@@ -233,7 +240,7 @@ def check_targets(name, y):
 
 
 def count_missing(values):
-    """Return the number of missing or infinite values in an array."""
+    """Return the number of missing values in an array; in one of floats, infinite ones count."""
     if values.dtype.kind == "f":
         return int(np.count_nonzero(~np.isfinite(values)))
     return sum(map(is_missing, values.ravel())) if values.dtype.kind == "O" else 0
@@ -245,7 +252,10 @@ def _mixes_text(values):
 
 
 def check_label_values(y):
-    """Raise ValueError if targets are missing, or labels of mixed types; they may be infinite."""
+    """Raise an error if targets are missing, or text and other values; all may be None.
+
+    Infinite floats are allowed if none is NaN.
+    """
     if y is None:
         return
     values = np.asarray(y)
@@ -315,7 +325,7 @@ def caller_level():
 
 
 def strip_traceback_frames(method: Method) -> Method:
-    """Return the method with errors that have no inner frames and causes, which hold raw scores.
+    """Return a method whose errors have no inner frames and no causes, which could hold raw scores.
 
     A traceback keeps every local variable of every frame alive, and debuggers, loggers and
     notebooks print them. To see the inner frames, call the undecorated ``__wrapped__``.
