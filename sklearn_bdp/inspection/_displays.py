@@ -92,21 +92,22 @@ class HoldoutSearchDisplay(Display):
     cv_score : ndarray of shape (n_shown,)
         Cross-validated scores, in score units.
     holdout_score, holdout_lower, holdout_upper : ndarray of shape (n_shown,)
-        Verified scores and their intervals; NaN where the holdout was not queried.
+        Verified scores and the ends of their intervals, in score units; NaN without an answer.
     answered_from : ndarray of str, shape (n_shown,)
         ``"cv"``, ``"holdout"`` or ``"unanswered"``.
     best : int or None
-        Position of the selected candidate in these arrays; None if it is not shown.
+        Index of the selected candidate in these arrays; None if it is not shown.
     tick_labels : list of str or None, default=None
-        Labels of the positions; None if these are numbers.
+        Labels of the positions; None: the positions are shown as numbers.
     x_label : str, default="candidate"
         Name of the horizontal axis.
     score_name : str, default="score"
         Name of the vertical axis.
     baseline : float or None, default=None
-        Score of a constant prediction: the proportion of the largest class for accuracy, 1/2 for
-        ROC AUC, None for other metrics. The axis includes it unless it is far below all scores. The
-        legend always shows it.
+        Score of a constant prediction: the proportion of the largest class for accuracy, one
+        divided by the number of classes for balanced accuracy, 1/2 for ROC AUC, None for other
+        metrics. A zoomed axis is extended to it if it is a little below all scores. The legend
+        shows it in any case.
 
     Attributes
     ----------
@@ -168,11 +169,11 @@ class HoldoutSearchDisplay(Display):
             Fitted, with a holdout.
         param : str, default=None
             Parameter on the horizontal axis. Of several candidates with the same value, the one
-            with the best verified score is shown. By default, it is the only parameter that was
-            searched. If several were, the best twenty candidates are shown in the order of their
-            verified scores.
+            with the best verified score is shown. By default, it is the only parameter with several
+            values. If there is no such parameter, the best twenty candidates and the selected one
+            are shown in the order of their verified scores.
         score_name : str, default=None
-            Name of the score; by default that of the search's ``scoring``.
+            Name of the score; by default that of the metric that ranks, or "score" without a name.
         ax : matplotlib Axes, default=None
             Axes to draw on. If None, new axes are made.
         **kwargs : dict
@@ -187,6 +188,8 @@ class HoldoutSearchDisplay(Display):
         ------
         ValueError
             If the search has no verified scores or no such parameter.
+        ImportError
+            If matplotlib is not installed.
         """
         results = getattr(search, "cv_results_", None)
         if results is None or "holdout_score" not in results:
@@ -198,7 +201,7 @@ class HoldoutSearchDisplay(Display):
         cv_scores = np.asarray(cv_scores, dtype=float)
         verified_scores = np.asarray(results["holdout_score"], dtype=float)
         ranking_scores = np.nan_to_num(verified_scores, nan=-np.inf)
-        best = getattr(search, "best_index_", -1)
+        selected_row = getattr(search, "best_index_", -1)
         labels = None
         if param is None:
             param = _only_parameter(results["params"])
@@ -206,7 +209,9 @@ class HoldoutSearchDisplay(Display):
         if param is None:
             ranked_rows = np.lexsort((-cv_scores, -ranking_scores))
             shown_rows = [
-                row for rank, row in enumerate(ranked_rows) if rank < _MAX_CANDIDATES or row == best
+                row
+                for rank, row in enumerate(ranked_rows)
+                if rank < _MAX_CANDIDATES or row == selected_row
             ]
             position = np.arange(1, len(shown_rows) + 1)
             x_label = f"candidate, by verified score ({len(shown_rows):,} of {len(ranked_rows):,})"
@@ -226,7 +231,7 @@ class HoldoutSearchDisplay(Display):
             holdout_lower=np.asarray(results["holdout_lower"])[shown_rows],
             holdout_upper=np.asarray(results["holdout_upper"])[shown_rows],
             answered_from=np.asarray(results["answered_from"])[shown_rows],
-            best=next((index for index, row in enumerate(shown_rows) if row == best), None),
+            best=next((index for index, row in enumerate(shown_rows) if row == selected_row), None),
             tick_labels=labels,
             x_label=x_label,
             score_name=score_name or default_name,
@@ -290,7 +295,10 @@ class HoldoutSearchDisplay(Display):
 
 
 def _only_parameter(candidates):
-    """Return the only parameter with several values among the candidates, or None."""
+    """Return the only parameter with several values among the candidates, None if not exactly one.
+
+    ``candidates``: parameters of each candidate, by name.
+    """
     names = {name for params in candidates for name in params}
     values_by_name = {name: {repr(params.get(name)) for params in candidates} for name in names}
     searched_names = [name for name in names if len(values_by_name[name]) > 1]
@@ -300,8 +308,9 @@ def _only_parameter(candidates):
 def _by_parameter(results, param, ranking_scores):
     """Return the rows to show, their positions on the axis, and their labels.
 
-    There is one row for each value of ``param``, the one with the best ranking score. Labels are
-    None for numeric values.
+    There is one row for each value of ``param``, the one with the best ranking score. Positions are
+    the values, in ascending order, and labels are None if all values are numbers. Otherwise
+    positions are consecutive integers. Raises ValueError if no candidate has this parameter.
     """
     best_by_value = {}
     for row, params in enumerate(results["params"]):
@@ -324,15 +333,16 @@ def _by_parameter(results, param, ranking_scores):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BudgetDisplay(Display):
-    """Information spent in each batch.
+    """Code lengths of the answers of a holdout, by batch.
 
-    Make it with :meth:`from_holdout`. All answers of a batch have the same code length. It grows
-    with the information in earlier answers, and half-widths grow with its square root.
+    Make it with :meth:`from_holdout`. In a batch, queries of later ranks have longer code lengths.
+    Code lengths grow with the information in earlier answers, and half-widths grow with the square
+    roots of code lengths.
 
     Parameters
     ----------
     nats : ndarray of shape (n_batches,)
-        Code length of each answer of the batch, in nats.
+        Shortest code length of an answer of the batch, in nats.
     n_answers, n_above : ndarray of int, shape (n_batches,)
         Number of answers in the batch, and of those that the holdout corrected.
     next_nats : float or None, default=None
@@ -385,7 +395,7 @@ class BudgetDisplay(Display):
         ax : matplotlib Axes, default=None
             Axes to draw on. If None, new axes are made.
         **kwargs : dict
-            Passed to :meth:`plot`.
+            Passed to ``plot`` of the line of code lengths.
 
         Returns
         -------
@@ -396,6 +406,8 @@ class BudgetDisplay(Display):
         ------
         TypeError, ValueError
             If ``holdout`` is not a holdout, or has no answers yet.
+        ImportError
+            If matplotlib is not installed.
         """
         if not callable(getattr(holdout, "history", None)):
             raise TypeError(f"holdout must be a ReusableHoldout, got holdout={holdout!r:.60}.")
@@ -406,11 +418,11 @@ class BudgetDisplay(Display):
             [(answer.batch, answer.code_length, bool(answer.corrected)) for answer in history],
             dtype=float,
         )
-        _, first_rows, batch_index = np.unique(
-            numbers[:, 0], return_index=True, return_inverse=True
-        )
+        batches, batch_index = np.unique(numbers[:, 0], return_inverse=True)
+        nats = np.full(len(batches), np.inf)
+        np.minimum.at(nats, batch_index, numbers[:, 1])
         return cls(
-            nats=numbers[first_rows, 1],
+            nats=nats,
             n_answers=np.bincount(batch_index),
             n_above=np.bincount(batch_index, weights=numbers[:, 2]).astype(int),
             next_nats=getattr(holdout, "next_code_length", None),

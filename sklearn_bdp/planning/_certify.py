@@ -76,7 +76,7 @@ def certify(
     Warns
     -----
     UninformativeIntervalWarning
-        If the holdout is too small for any statement.
+        If the certified error is 1/2 or more.
 
     See Also
     --------
@@ -159,7 +159,7 @@ def plan_holdout(
     Parameters
     ----------
     tau : float
-        Wanted error of every answer, in (0, 1/2).
+        Wanted error of every answer, in (0, 1/2), for scores in [0, 1].
     n_queries, budget : int
         Number of queries, and largest number of answers from the holdout.
     beta, c : object
@@ -174,7 +174,8 @@ def plan_holdout(
     Returns
     -------
     int
-        Number of records for which :func:`certify` certifies an error of ``tau``.
+        Number of records for which the route certifies an error of at most ``tau``. If noise is
+        calibrated, it is the smallest one up to a small tolerance.
 
     Raises
     ------
@@ -200,7 +201,7 @@ def plan_holdout(
 
 
 def _assumptions(task, design):
-    """Return the sentences that must be true for a certificate to apply."""
+    """Return a tuple with the sentences that must be true for a certificate to apply."""
     model = task.model
     sentences = [
         "Training set and cross-validated scores depend on the holdout only through its answers.",
@@ -243,7 +244,10 @@ def _advice(task, design, is_configured):
 
 
 def _required_n(task, design, tau):
-    """Return about the number of records that certifies ``tau``, without a search over noise."""
+    """Return about the number of records that certifies ``tau``, without a search over noise.
+
+    ``design``: a design of the task, whose error is scaled.
+    """
     # With noise τ falls at least like n^{−1/2}.
     approximate_n = math.ceil(1.02 * task.n * (design.tau / tau) ** 2)
     if design.route != "transcript" or math.isfinite(design.dp_epsilon):

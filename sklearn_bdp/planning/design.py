@@ -29,9 +29,10 @@ ROUTES = ("best", "transcript", "bdp")
 _MAX_RECORDS = 10**15
 _NOISE_SCALES = ("threshold_scale", "query_scale", "answer_scale")
 
-#: Initial logits (:func:`log_fractions`) of two divisions. The DP level is divided between
-#: threshold noise, query noise and answer noise; the failure probability between "below" answers,
-#: "above" answers, sampling and budget honesty. The last of each has logit 0.
+#: Initial logits (:func:`log_fractions`) of two divisions. The first two logits divide the DP level
+#: between threshold noise, query noise and answer noise. The others divide the failure probability
+#: between "below" answers, "above" answers, sampling and budget honesty. The last part of each
+#: division has logit 0, which is not in the tuple.
 _INITIAL_LOGITS = (-0.5, 0.7, -2.0, -2.0, -2.0)
 _MAX_LOGIT = 60.0
 
@@ -40,11 +41,11 @@ _MAX_LOGIT = 60.0
 class Task:
     """Task of certification: the records, their dependence, and the guarantee that is wanted."""
 
-    n: int
-    model: object
-    n_queries: int
-    budget: int
-    beta: float
+    n: int  # number of holdout records
+    model: object  # CorrelationModel, or a continuation of one
+    n_queries: int  # largest number of queries
+    budget: int  # largest number of "above" answers
+    beta: float  # failure probability of all answers together
     c: float | None  # budget honesty; None: not guaranteed
 
     @classmethod
@@ -72,19 +73,22 @@ class Task:
 
 @dataclass(frozen=True)
 class Design:
-    """Noise scales and threshold of a mechanism with the error that they certify."""
+    """Noise scales and threshold of a mechanism with the error that they certify.
 
-    tau: float  # certified error, in score units
-    sampling: float  # its component for sampling
-    noise: float = 0.0  # its component for noise
-    threshold: float = math.nan
+    Errors, threshold, scales and resolution are in units of [0, 1].
+    """
+
+    tau: float  # certified error; 1 or more certifies nothing
+    sampling: float  # component of the error for sampling
+    noise: float = 0.0  # component of the error for noise
+    threshold: float = math.nan  # NaN without a threshold
     scales: tuple = (0.0, 0.0, 0.0)  # noise scales of threshold, query and answer
-    resolution: float = 0.0  # width of cells
-    dp_epsilon: float = math.inf
-    c: float | None = None
-    route: str = ""
-    mechanism: object = None
-    notes: tuple = ()
+    resolution: float = 0.0  # width of cells; 0 without cells
+    dp_epsilon: float = math.inf  # DP level of the whole transcript, in nats
+    c: float | None = None  # budget honesty; None: not guaranteed
+    route: str = ""  # name of the route that certifies the error; empty until it is known
+    mechanism: object = None  # Thresholdout, or None
+    notes: tuple = ()  # sentences for the certificate
 
 
 # -- The best design of a task, and the smallest number of records --------------------------------
@@ -93,8 +97,8 @@ class Design:
 def solve(task, *, route, mechanism=None, epsilon=None):
     """Return the design with the smallest error for a task, without warnings.
 
-    Arguments are those of :func:`~sklearn_bdp.planning.certify`. Without a ``mechanism``, the
-    design has one only if its error is below 1.
+    Arguments are those of :func:`~sklearn_bdp.planning.certify`. Without the argument
+    ``mechanism``, the design has a mechanism only if its error is below 1.
     """
     task = replace(task, budget=min(task.budget, task.n_queries))  # an answer for each query
     if mechanism is not None:
@@ -140,10 +144,12 @@ def _best_of_routes(task, max_dp_epsilon):
 def smallest_n(task, tau, route):
     """Return the smallest ``n`` that certifies ``tau`` for a task, whose own ``n`` is ignored.
 
-    Raises ValueError if no number of records below 1e15 does.
+    For ``"bdp"`` it is the smallest one up to a tolerance. Raises ValueError if no number of
+    records below 1e15 certifies ``tau``.
     """
 
     def error(n, route):
+        """Return the certified error of a route with ``n`` records."""
         return solve(replace(task, n=n), route=route).tau
 
     n = math.inf
@@ -158,12 +164,13 @@ def smallest_n(task, tau, route):
 def search_n(error, task, tau, *, rtol=0.0):
     """Return the smallest number of records whose ``error(n)`` is at most ``tau``.
 
-    The search goes upwards from a lower bound, then by bisection. ``rtol`` is the relative
-    tolerance of the log of the number, for routes that optimize noise and take a tenth of a second
-    for each step. ``error`` has been evaluated at the returned number. Raises ValueError if no
-    number below 1e15 suffices.
+    The error is taken to fall with ``n``. The search goes upwards from a lower bound, then by
+    bisection. If ``rtol`` is positive, it ends by Brent's method, and the result is the smallest
+    number up to a tolerance: ``rtol`` is that of its log. Raises ValueError if no number below 1e15
+    suffices.
     """
-    # Theory G3: no route needs fewer effective records than queries fixed in advance (Hoeffding).
+    # Theory G3: no route certifies with fewer effective records than Hoeffding's bound needs for
+    # queries that are fixed in advance.
     min_n_effective = math.log(2.0 * task.n_queries / task.beta) / (2.0 * tau**2)
     effective_fraction = float(task.model.effective_n(10**6)) / 10**6
     n_too_few = 0
@@ -178,6 +185,7 @@ def search_n(error, task, tau, *, rtol=0.0):
         return last_whole(lambda n: error(n) <= tau, n_enough, n_too_few)
 
     def excess(log_n):
+        """Return the relative excess of the error over ``tau`` at the log of a number."""
         return error(math.ceil(math.exp(log_n))) / tau - 1.0
 
     log_n = crossing(excess, math.log(n_enough), math.log(n_too_few), rtol=rtol)
@@ -185,9 +193,10 @@ def search_n(error, task, tau, *, rtol=0.0):
 
 
 def best_design(task, route, max_dp_epsilon=math.inf, *, rough=False):
-    """Return the best design of a route; a ``rough`` search stops early.
+    """Return the design of a route with the smallest error; a ``rough`` search stops early.
 
-    Raises ValueError for another ``route``.
+    ``max_dp_epsilon``: largest DP level in nats, infinite without a limit. Raises ValueError for
+    another ``route``.
     """
     if route == "transcript":
         return _transcript_design(task, max_dp_epsilon)
@@ -234,12 +243,13 @@ def _leakage_design(task, max_dp_epsilon, rough):
 def _transcript_design(task, max_dp_epsilon):
     """Return the design with the smallest error certified by counting transcripts (theory G2).
 
-    Without a largest DP level no noise is needed, and the number of cells is the only parameter.
+    Without a largest DP level (infinite) no noise is needed, and the number of cells is the only
+    parameter.
     """
     logits = _INITIAL_LOGITS  # of the last division, from which the next search starts
 
     def design_at(n_answer_values, rough):
-        """Return the best design with a number of cells."""
+        """Return the best design with this number of cells, which are the values of an answer."""
         nonlocal logits
         half_width = transcript_half_width(task, n_answer_values)
         resolution = 1.0 / n_answer_values
@@ -269,8 +279,9 @@ def _transcript_design(task, max_dp_epsilon):
 def configured_design(task, mechanism, route):
     """Return the best design for a mechanism that the caller has configured (theory C3).
 
-    Its notes name limits of the guarantee. If no route applies, ``"best"`` gives a design with the
-    error 1, and another ``route`` raises ValueError.
+    Notes of the design name limits of the guarantee. If no route applies, ``"best"`` gives a design
+    with the error 1, and another ``route`` raises ValueError. So does a task with a smaller budget
+    than the mechanism. Raises TypeError for other mechanisms than Thresholdout.
     """
     if not isinstance(mechanism, Thresholdout):
         raise TypeError(f"mechanism must be a Thresholdout, got {type(mechanism).__name__}.")
@@ -344,7 +355,10 @@ def _possible_divisions(task, dp_epsilon, half_width, mechanism):
 
 
 def leakage_half_width(task, dp_epsilon):
-    """Return the sampling half-width as a function of a log failure probability (theory G1)."""
+    """Return the sampling half-width as a function of a log failure probability (theory G1).
+
+    Half-widths are in units of [0, 1]. ``dp_epsilon``: DP level of the transcript, in nats.
+    """
     information = float(sequential_information(task.model, dp_epsilon, task.n))
     n_effective = task.n_effective
     return lambda log_failure: sampling_half_width(
@@ -355,7 +369,8 @@ def leakage_half_width(task, dp_epsilon):
 def transcript_half_width(task, n_values):
     """Return the sampling half-width by counting transcripts, as a function (theory G2).
 
-    Its argument is a log failure probability. Each answer has one of ``n_values`` values.
+    The argument of the function is a log failure probability, its value is in units of [0, 1]. Each
+    "above" answer has one of ``n_values`` values.
     """
     log_union = log_transcripts(task.n_queries, task.budget, n_values) + math.log(2.0)
     n_effective = task.n_effective
@@ -374,7 +389,7 @@ def log_fractions(logits):
 
 
 def noise_scales(task, dp_epsilon, logits):
-    """Return the noise scales of threshold, query and answer that have a DP level (theory T1).
+    """Return the Laplace scales of threshold, query and answer noise for a DP level (theory T1).
 
     ``logits`` divide the level between them (:func:`log_fractions`).
     """
@@ -389,10 +404,10 @@ def noise_scales(task, dp_epsilon, logits):
 def _shortfall_and_design(task, dp_epsilon, half_width, logits, *, mechanism=None, resolution=0.0):
     """Return the shortfall of budget honesty and the design of one division (theory C1, C3).
 
-    The shortfall is the amount by which the threshold of a mechanism is too low, in score units.
-    ``half_width(log_failure)`` is that of sampling. ``logits`` divide the DP level (the first two,
-    without a mechanism) and the failure probability (the last three). A mechanism fixes noise and
-    threshold.
+    The shortfall is the amount by which the threshold of a mechanism is too low, in units of
+    [0, 1]; 0 without a mechanism. ``half_width(log_failure)`` is that of sampling. ``logits``
+    divide the DP level (the first two, without a mechanism) and the failure probability (the last
+    three). A mechanism fixes noise, threshold and resolution.
     """
     noise = "laplace"
     if mechanism is None:
@@ -408,6 +423,7 @@ def _shortfall_and_design(task, dp_epsilon, half_width, logits, *, mechanism=Non
     )
 
     def comparison_margin(log_failure, n_comparisons):
+        """Return the noise that any comparison exceeds with at most this failure probability."""
         return noise_margin(
             failure=math.exp(log_failure) / n_comparisons,
             threshold_scale=threshold_scale,
@@ -415,7 +431,7 @@ def _shortfall_and_design(task, dp_epsilon, half_width, logits, *, mechanism=Non
             noise=noise,
         )
 
-    # Largest errors, in score units: of sampling, of "below" answers and of "above" answers.
+    # Largest errors in units of [0, 1]: of sampling, and of noise in "below" and "above" answers.
     sampling = half_width(log_sampling_failure)
     below_margin = comparison_margin(log_below_failure, task.budget)
     corrected_margin = answer_margin(
@@ -476,7 +492,7 @@ def _best_division(
 
 
 def minimize_logits(objective, initial, *, rough):
-    """Return bounded logits that minimize a function, by Nelder-Mead from ``initial``.
+    """Return an array of bounded logits that minimize a function, by Nelder-Mead from ``initial``.
 
     A ``rough`` search has fewer iterations.
     """
@@ -487,8 +503,8 @@ def minimize_logits(objective, initial, *, rough):
         return objective(logits)
 
     logits = np.asarray(initial, dtype=float)
-    n_restarts = 1 if rough else 2
+    n_runs = 1 if rough else 2
     options = {"xatol": 1e-4, "fatol": 1e-7, "maxiter": 150 if rough else 500}
-    for _ in range(n_restarts):
+    for _ in range(n_runs):
         logits = minimize(bounded_objective, logits, method="Nelder-Mead", options=options).x
     return logits

@@ -19,16 +19,17 @@ class _Continued:
     """Continuation of a model that is tied to its records, with more records of its structure.
 
     The additional records are independent copies of the records of ``model``: exponents of tail
-    bounds and effective numbers add up, and the leakage of a record stays the same. The numbers are
-    exact for whole copies and interpolated between them, for planning only.
+    bounds and effective numbers add up, and the leakage of a record stays the same. Between whole
+    copies these numbers are interpolated, and confidence limits are approximate, which is enough
+    for planning. Methods are those of a CorrelationModel.
     """
 
-    n_records = None
+    n_records = None  # as of a model that describes any number of records
 
     def __init__(self, model):
         self.model = model
-        self.size = model.n_records
-        self._copied_groups = {}
+        self.size = model.n_records  # number of records of one copy
+        self._copied_groups = {}  # Groups by number of copies
 
     def __getattr__(self, name):
         return getattr(self.model, name)  # attributes that do not depend on the number of records
@@ -52,8 +53,8 @@ class _Continued:
     def _copies(self, n):
         """Return a model of whole copies with about ``n`` records, and its number of records.
 
-        Confidence limits are not additive, so that groups are copied, up to 20,000 records. Other
-        models are returned as they are.
+        Confidence limits are not additive, so that groups are copied, up to 20,000 records. The
+        components of graphs are the groups. Other models are returned as they are.
         """
         if not isinstance(self.model, Groups | DependencyGraph):
             return self.model, self.size
@@ -101,7 +102,8 @@ def _largest_component_of_continuation(model: _Continued, n: int) -> int:
 def model_of_plan(correlation, *, searched=False):
     """Return the model of the argument ``correlation``.
 
-    ``searched``: whether searches are planned. Otherwise ``"time"`` raises ValueError.
+    ``searched``: whether a search is planned. If not, a model of dates, such as that of ``"time"``,
+    raises ValueError.
     """
     model = check_correlation(correlation)
     if declares_dates(model) and not searched:
@@ -113,7 +115,10 @@ def model_of_plan(correlation, *, searched=False):
 
 
 def any_size(model):
-    """Return the model, or its continuation if it is tied to a number of records."""
+    """Return the model, or its continuation to any size if it is tied to a number of records.
+
+    The continuation of independent records is :class:`Independent`.
+    """
     if model.n_records is None:
         return model
     scheme = model.sampling_scheme(model.n_records)
@@ -123,8 +128,9 @@ def any_size(model):
 def continued(correlation, *, searched=False):
     """Return the model of the argument ``correlation``, usable for any number of records.
 
-    Raises ValueError for a single component of unlimited dependence, which counts as one record at
-    any size. ``searched``: whether the records are those that a search holds out.
+    ``searched``: whether a search is planned. Of a network that is split by nodes, the model is
+    then that of a holdout of a quarter of the nodes. Raises ValueError for a single component of
+    unlimited dependence, which counts as one record at any size, and as :func:`model_of_plan`.
     """
     model = model_of_plan(correlation, searched=searched)
     n = model.n_records

@@ -179,6 +179,16 @@ def test_search_without_holdout_raises():
         HoldoutSearchDisplay.from_search(search)
 
 
+@pytest.mark.parametrize("cv_scores", [[0.7, 0.5], [0.5, 0.7]])
+def test_code_length_of_a_batch_does_not_depend_on_the_order_of_its_queries(cv_scores):
+    scores = (np.random.default_rng(0).random((2, 500)) < np.array([cv_scores]).T).astype(float)
+    holdout = ReusableHoldout(np.zeros((500, 1)), np.zeros(500), random_state=0)
+    holdout.answer(np.array(cv_scores), scores)
+    code_lengths = [answer.code_length for answer in holdout.history()]
+    display = BudgetDisplay.from_holdout(holdout)
+    assert display.nats.tolist() == [min(code_lengths)] != [max(code_lengths)]
+
+
 def test_gauge_of_many_batches():
     rng = np.random.default_rng(0)
     holdout = ReusableHoldout(np.zeros((500, 1)), np.zeros(500), random_state=0)
