@@ -147,7 +147,7 @@ MISTAKES = {
     ),
     "a confidence in percent": (
         lambda: HoldoutConfig(confidence_level=95),
-        "Set confidence_level=0.95 for 95 %.",
+        "Set confidence_level=0.95 for 95%.",
     ),
     "a level of privacy in words": (
         lambda: HoldoutConfig(epsilon="low"),
