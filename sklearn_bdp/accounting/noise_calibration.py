@@ -97,7 +97,7 @@ def noise_margin(
     # Newton's method on the concave log tail: it starts where the tail is at most the failure
     # probability, and no step leaves that side. Rounding may, so the returned margin is verified.
     initial = 2.0 - 2.0 * log_failure
-    u = initial
+    u = initial  # margin in units of the larger scale
     for _ in range(60):
         log_tail, slope = _laplace_tail(u, ratio)
         excess = log_tail - log_failure

@@ -329,8 +329,8 @@ class MarkovChain(CorrelationModel):
         n_scores = min(map(len, candidate_series))  # of the candidate with the fewest
         safe_time = max(1.0, SAFETY_FACTOR * longest_time)
         # Rounded up to three digits, so that the printed time is the one in use.
-        third_digit = 10.0 ** (math.floor(math.log10(safe_time)) - 2)
-        safe_time = math.ceil(safe_time / third_digit - 1e-9) * third_digit
+        rounding_step = 10.0 ** (math.floor(math.log10(safe_time)) - 2)
+        safe_time = math.ceil(safe_time / rounding_step - 1e-9) * rounding_step
         caveats: tuple[str, ...] = (
             "Assumed, not proved: the scores of every query concentrate no worse than those of "
             "this chain. Regimes that are rare in the training set (less than about a fifth of the "

@@ -28,8 +28,8 @@ def gap_failure_probability(model: Any, gap: int) -> float:
     Returns
     -------
     float
-        For chains, an upper bound on the total variation distance to a holdout that is independent
-        of the training data; 0 for all other models, which do not need it.
+        For models of chains, an upper bound on the total variation distance to a holdout that is
+        independent of the training data; 0 for all other models, which do not need it.
     """
     check_integer("gap", gap, low=0)
     return 0.0

@@ -20,6 +20,7 @@ from sklearn_bdp.utils.validation import check_integer, is_missing
 _TIME_OF_DAY = r"[ T]\d\d:\d\d(:\d\d(\.\d+)?)?"
 _ISO = (re.compile(rf"\d{{4}}-\d\d-\d\d({_TIME_OF_DAY})?|NaT"), re.compile(r"\d{4}-\d\d|NaT"))
 _ISO_WITH_ZONE = re.compile(rf"\d{{4}}-\d\d-\d\d{_TIME_OF_DAY}(Z|[+-]\d\d:\d\d)")
+# Names of steps, and their lengths in seconds.
 _STEP_NAMES = (("second", 1), ("minute", 60), ("hour", 3600), ("day", 86_400), ("week", 7 * 86_400))
 _SPAN = re.compile(r"(\d+)\s*(W|D|d|h|H|min|s)")
 _SPAN_UNITS = {
@@ -124,16 +125,20 @@ def _read_objects(values, name):
     entries = [entry.decode() if isinstance(entry, bytes) else entry for entry in entries]
     # NaT differs from itself.
     are_missing = [is_missing(entry) or entry != entry for entry in entries]
-    present = [entry for entry, absent in zip(entries, are_missing, strict=True) if not absent]
-    if present and all(isinstance(entry, datetime.date | np.datetime64) for entry in present):
+    present_entries = [
+        entry for entry, absent in zip(entries, are_missing, strict=True) if not absent
+    ]
+    if present_entries and all(
+        isinstance(entry, datetime.date | np.datetime64) for entry in present_entries
+    ):
         dates = [_in_utc(entry) for entry in entries]
         return np.array(dates, dtype="M8[ns]").reshape(values.shape)
-    if _all_iso(present):
+    if _all_iso(present_entries):
         texts = [
             "NaT" if absent else entry for entry, absent in zip(entries, are_missing, strict=True)
         ]
         return _iso_dates(texts, name).reshape(values.shape)
-    example = next((entry for entry in present if not _all_iso([entry])), entries[0])
+    example = next((entry for entry in present_entries if not _all_iso([entry])), entries[0])
     raise ValueError(
         f"{name} must be dates, numbers or ISO text such as '2026-01-31', got {example!r}. Pass "
         f"{name}={parsing_call(entries, name)}."
@@ -303,7 +308,7 @@ def _holds_text(index):
 
 def _undated_index_error(index, name):
     """Return the ValueError of an index that shows no order in time: levels, text, or numbers."""
-    in_order = f"{name}.reset_index(drop=True) if the rows are one series in time order"
+    advice_if_in_order = f"{name}.reset_index(drop=True) if the rows are one series in time order"
     if hasattr(index, "levels"):
         n_date_levels = sum(map(holds_dates, index.levels))
         problem = "no level that must be dates"
@@ -311,7 +316,7 @@ def _undated_index_error(index, name):
             problem = f"{n_date_levels} levels of dates"
         return ValueError(
             f"{name} has a MultiIndex with {problem}. Pass times=, one date per record, such as "
-            f"times={_level_call(index, name)}, or pass {in_order}."
+            f"times={_level_call(index, name)}, or pass {advice_if_in_order}."
         )
     values = index.tolist()
     examples = ", ".join(map(repr, values[:_MAX_EXAMPLES])) + ", …" * (len(values) > _MAX_EXAMPLES)
@@ -319,7 +324,7 @@ def _undated_index_error(index, name):
         return ValueError(
             f"{name} has an index of text ({examples}), which does not show the order of its rows. "
             f"If it holds dates, set {name}.index = {parsing_call(values, name + '.index')}. "
-            f"Otherwise, pass {in_order}. The holdout was not queried."
+            f"Otherwise, pass {advice_if_in_order}. The holdout was not queried."
         )
     problem = "that repeats"
     if not index.is_monotonic_increasing:
@@ -327,9 +332,9 @@ def _undated_index_error(index, name):
         examples = _first_descent(values) or examples
     return ValueError(
         f"{name} has an index {problem} ({examples}), so its rows may not be in time order. If it "
-        f"counts years, days or other dates, pass times={name}.index. If its order is right, pass "
-        f"{name}.sort_index() and the targets in the same order. Otherwise, pass {in_order}. The "
-        "holdout was not queried."
+        f"counts years, days or other dates, pass times={name}.index. If the index is right, pass "
+        f"{name}.sort_index() and the targets in the same order. Otherwise, pass "
+        f"{advice_if_in_order}. The holdout was not queried."
     )
 
 

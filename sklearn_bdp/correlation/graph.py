@@ -144,11 +144,11 @@ class DependencyGraph(GraphModel, Groups):
         ``neighbors`` of spatial weights does). A list has one entry per node, the positions of its
         neighbors.
     reach : {"components", "edges"}, default="components"
-        ``"components"``: records of different components are independent, and no more. Whole
-        components are held out. ``"edges"``: any two sets of records without an edge between them
-        are independent, as on a map of which places are joined within the range of dependence
-        (``radius_neighbors_graph(coordinates, r)``). Records without a common edge are held out,
-        and their neighbors are used nowhere: they are a buffer.
+        ``"components"``: records of different components are independent, and nothing else is
+        assumed. Whole components are held out. ``"edges"``: any two sets of records without an edge
+        between them are independent, as on a map of which places are joined within the range of
+        dependence (``radius_neighbors_graph(coordinates, r)``). Records without a common edge are
+        held out, and their neighbors are used nowhere: they are a buffer.
     nodelist : array-like of shape (n,), optional
         Name of the node in each row of ``X``, for example ``X.index``, if nodes have names. By
         default rows are in graph order: integers must ascend, and other names must be the index of
@@ -562,13 +562,13 @@ def buffered_set(graph, fraction, rng):
     tie_breakers = rng.random(n).tolist()
     is_free = [True] * n  # neither held out nor in the buffer
     held_out = []
-    weight = (1.0 / (1.0 + degree)).tolist()
-    heap = [(n_free_neighbors[row] * weight[row], tie_breakers[row], row) for row in range(n)]
+    weights = (1.0 / (1.0 + degree)).tolist()
+    heap = [(n_free_neighbors[row] * weights[row], tie_breakers[row], row) for row in range(n)]
     heapq.heapify(heap)
     n_free = n
     while heap and len(held_out) < fraction * (len(held_out) + n_free):
         cost, _, row = heapq.heappop(heap)
-        is_outdated = not is_free[row] or cost != n_free_neighbors[row] * weight[row]
+        is_outdated = not is_free[row] or cost != n_free_neighbors[row] * weights[row]
         n_taken = n_free_neighbors[row] + 1
         if is_outdated or n_taken >= n_free:
             continue
@@ -582,7 +582,7 @@ def buffered_set(graph, fraction, rng):
             for neighbor in columns[start[buffer_row] : start[buffer_row + 1]]:
                 n_free_neighbors[neighbor] -= 1
                 if is_free[neighbor]:
-                    cost = n_free_neighbors[neighbor] * weight[neighbor]
+                    cost = n_free_neighbors[neighbor] * weights[neighbor]
                     heapq.heappush(heap, (cost, tie_breakers[neighbor], neighbor))
     return np.sort(held_out), np.flatnonzero(is_free)
 
@@ -597,6 +597,7 @@ def independent_set(graph, max_rows, rng):
     """
     n, n_columns = graph.shape
     order = np.argsort(rng.exponential(size=n) / (1.0 + np.diff(graph.indptr)), kind="stable")
+    # Neighbors of a row: columns[start[row] : start[row + 1]].
     start = graph.indptr.tolist()
     columns = graph.indices
     is_blocked = np.zeros(n_columns, dtype=bool)

@@ -254,8 +254,8 @@ class EdgeData:
         if weights is not None and not (weights >= 0).all():
             raise ValueError(f"graph must hold nonnegative entries, no NaN, got {weights.min():g}.")
         if names.is_declared and self.names is not None:
-            position = {name: k for k, name in enumerate(names.values)}
-            row_of_node = np.array([position[name] for name in self.names], dtype=np.int64)
+            position_of_name = {name: k for k, name in enumerate(names.values)}
+            row_of_node = np.array([position_of_name[name] for name in self.names], dtype=np.int64)
             source = row_of_node[source]
             target = row_of_node[target]
         if weights is None or not reads_weights:
@@ -380,7 +380,7 @@ def _networkx_edges(graph, weight):
     """
     nodes = tuple(graph.nodes)
     edges = list(graph.edges(data=weight or True))
-    number = {node: k for k, node in enumerate(nodes)}
+    number_of_node = {node: k for k, node in enumerate(nodes)}
     weights = None
     if weight is not None:
         values = [value for *_, value in edges]
@@ -390,7 +390,7 @@ def _networkx_edges(graph, weight):
                 f"number or 'estimate'), edge {edges[values.index(None)][:2]} has none."
             )
         weights = np.array(values, dtype=float)
-    pairs = [(number[source], number[target]) for source, target, _ in edges]
+    pairs = [(number_of_node[source], number_of_node[target]) for source, target, _ in edges]
     ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     return EdgeData(len(nodes), ends[:, 0], ends[:, 1], weights, nodes)
 
@@ -434,18 +434,18 @@ def _mapping_edges(neighbors):
     Raises ValueError if a neighbor is not a key, TypeError if a value is not a list of names.
     """
     names = tuple(neighbors)
-    number = {name: k for k, name in enumerate(names)}
+    number_of_node = {name: k for k, name in enumerate(names)}
     source: list[int] = []
     target: list[int] = []
     for name, neighbor_names in neighbors.items():
         for neighbor in _neighbor_list(name, neighbor_names):
-            if neighbor not in number:
+            if neighbor not in number_of_node:
                 raise ValueError(
                     f"graph must have a key for every node, got neighbor {neighbor!r} of {name!r}, "
                     "which is none. Give a node without neighbors an empty list."
                 )
-            source.append(number[name])
-            target.append(number[neighbor])
+            source.append(number_of_node[name])
+            target.append(number_of_node[neighbor])
     ends = np.array(source, dtype=np.int64), np.array(target, dtype=np.int64)
     return EdgeData(len(names), *ends, names=names)
 
@@ -582,8 +582,8 @@ def _named_edges(both_ends, n_nodes, nodes):
             f"n_nodes must be the number of named nodes, {len(names)}, got {n_nodes=}. Pass "
             "nodelist=X.index instead, which also names nodes without an edge."
         )
-    number = {name: k for k, name in enumerate(names)}
-    ends = np.array([number[name] for name in both_ends], dtype=np.int64)
+    number_of_node = {name: k for k, name in enumerate(names)}
+    ends = np.array([number_of_node[name] for name in both_ends], dtype=np.int64)
     source, target = ends.reshape(2, -1)
     return EdgeData(len(names), source, target, names=tuple(names))
 

@@ -97,7 +97,8 @@ class Exponentials:
     """A block of signed exponential variates, exact under comparison.
 
     ``values`` are doubles within ``2**-50 * (1 + E)`` of the variates ``E``. ``signs`` are
-    independent and fair. Comparisons may draw further bits from the same source.
+    independent and fair, 1 or -1. ``bits`` comes from :func:`bit_sources`, ``size`` is the number
+    of variates. Comparisons may draw further bits from the same source.
     """
 
     def __init__(self, bits, size):
@@ -202,6 +203,7 @@ def grid_laplace(bits, size, *, scale, step):
 def grid_gaussian(bits, size, *, scale, step):
     """Return ``size`` Gaussian variates of standard deviation ``scale``, rounded to a grid.
 
+    ``bits`` comes from :func:`bit_sources`, ``step`` is that of the grid.
     Box-Muller in doubles. Gaussian noise has no pure DP level, and these variates are not exact.
     Release values on cells (``resolution > 0``), which are coarser than the rounding of doubles by
     many orders of magnitude.
@@ -210,7 +212,10 @@ def grid_gaussian(bits, size, *, scale, step):
 
 
 def gaussian(exponentials, bits):
-    """Return standard Gaussian variates made of :class:`Exponentials`, one of each."""
+    """Return standard Gaussian variates made of :class:`Exponentials`, one of each.
+
+    ``bits``, from :func:`bit_sources`, draws their angles.
+    """
     angles = (2.0 * np.pi * 2.0**-64) * bits(exponentials.values.size)
     return np.sqrt(2.0 * exponentials.values) * np.cos(angles)
 
@@ -227,7 +232,7 @@ class Pool:
         self._draw = draw
         self._block = np.empty(0)
         self._n_used = 0  # variates of the block
-        self._owner = os.getpid()
+        self._owner = os.getpid()  # process that drew the block
 
     def take(self, count):
         """Return the next ``count`` variates as an array."""

@@ -383,7 +383,7 @@ class Thresholdout:
         self._query_noise = np.empty(0)
         self._n_used = 0  # variates of the query noise
         self._block_size = _FIRST_BLOCK_SIZE
-        self._owner = os.getpid()
+        self._owner = os.getpid()  # process that drew the query noise
 
     def _make_pool(self, bits, scale):
         """Return a `Pool` of noise of a scale, on the fine grid."""
