@@ -201,7 +201,7 @@ class Statement:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Contents of a report, fixed and recorded before any holdout record is read."""
+    """Contents of a report, fixed and recorded before any model is scored on the holdout."""
 
     models: dict[str, Any]  # by name: fitted models, recipes or PrecomputedPredictions
     statements: list[Statement]
@@ -1155,8 +1155,13 @@ def _dry_run(measure, model, placeholders, *, has_uneven_weights):
     except ScoreContractError:
         raise
     except Exception as raised:
-        # The scorer's own exception; these records are public.
-        error = raised.__cause__ if isinstance(raised, UndefinedScore) else raised
+        error: BaseException = raised
+        reason = f"{type(raised).__name__}: {raised}"
+        if isinstance(raised, UndefinedScore):
+            reason = str(raised)  # a model that fails on some records has no other exception
+            if raised.__cause__ is not None:  # the scorer's own one: these records are public
+                error = raised.__cause__
+                reason = f"{type(error).__name__}: {error}"
         if not are_training and _is_due_to_placeholders(error, has_predicted):
             return
         weights_remedy = ""
@@ -1164,8 +1169,7 @@ def _dry_run(measure, model, placeholders, *, has_uneven_weights):
             weights_remedy = "Scores of groups need sample_weight, or per='record'. "
         raise ValueError(
             f"{measure.name} of {type(model).__name__} fails on records made to try it: "
-            f"{type(error).__name__}: {str(error).rstrip('.')}. {weights_remedy}"
-            "The holdout was not queried."
+            f"{reason.rstrip('.')}. {weights_remedy}The holdout was not queried."
         ) from error
 
 

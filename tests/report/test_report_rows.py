@@ -969,6 +969,27 @@ class FailsFarAway(LogisticRegression):
         return super().predict(X)
 
 
+class HasNoScores(FailsFarAway):
+    """Model that predicts labels, and raises an error for scores and probabilities."""
+
+    def decision_function(self, X):
+        raise RuntimeError("no scores")
+
+    def predict_proba(self, X):
+        raise RuntimeError("no probabilities")
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", "average_precision"])
+def test_a_model_that_fails_on_training_records_is_named_before_the_closing(scoring):
+    X, y = data()
+    holdout = ReusableHoldout(X[200:], y[200:])
+    model = HasNoScores().fit(X[:200], y[:200])
+    with refused(ValueError, scoring, HasNoScores) as caught:
+        holdout.final_report(model, scoring=scoring, training=(X[:200], y[:200]))
+    assert "None" not in str(caught.value)
+    assert len(holdout.final_report(model, scoring="accuracy").rows) == 1
+
+
 def test_records_that_a_model_failed_on_are_named_after_the_closing():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
