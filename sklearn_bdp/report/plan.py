@@ -1155,13 +1155,9 @@ def _dry_run(measure, model, placeholders, *, has_uneven_weights):
     except ScoreContractError:
         raise
     except Exception as raised:
-        error: BaseException = raised
-        reason = f"{type(raised).__name__}: {raised}"
-        if isinstance(raised, UndefinedScore):
-            reason = str(raised)  # a model that fails on some records has no other exception
-            if raised.__cause__ is not None:  # the scorer's own one: these records are public
-                error = raised.__cause__
-                reason = f"{type(error).__name__}: {error}"
+        error = raised
+        if isinstance(raised, UndefinedScore) and raised.__cause__ is not None:
+            error = raised.__cause__  # the scorer's own exception: these records are public
         if not are_training and _is_due_to_placeholders(error, has_predicted):
             return
         weights_remedy = ""
@@ -1169,8 +1165,14 @@ def _dry_run(measure, model, placeholders, *, has_uneven_weights):
             weights_remedy = "Scores of groups need sample_weight, or per='record'. "
         raise ValueError(
             f"{measure.name} of {type(model).__name__} fails on records made to try it: "
-            f"{reason.rstrip('.')}. {weights_remedy}The holdout was not queried."
+            f"{_describe_error(error)}. {weights_remedy}The holdout was not queried."
         ) from error
+
+
+def _describe_error(error):
+    """Return an error as a text without a period; that of an UndefinedScore has no class name."""
+    text = str(error).rstrip(".")
+    return text if isinstance(error, UndefinedScore) else f"{type(error).__name__}: {text}"
 
 
 def _is_due_to_placeholders(error, has_predicted):

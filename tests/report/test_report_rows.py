@@ -969,8 +969,11 @@ class FailsFarAway(LogisticRegression):
         return super().predict(X)
 
 
-class HasNoScores(FailsFarAway):
+class HasNoScores(LogisticRegression):
     """Model that predicts labels, and raises an error for scores and probabilities."""
+
+    def predict(self, X):
+        return (X[:, 0] > 0.0).astype(int)
 
     def decision_function(self, X):
         raise RuntimeError("no scores")
