@@ -184,10 +184,9 @@ def sampling_half_width(
     """Return a half-width that errors of adaptive queries exceed with a low probability.
 
     ``ln p_0(α) = ln 2 − 2 n_eff α²`` for a fixed query, with a union over queries.
-    ``log_failure`` is the log of the probability that an error of one of the ``n_queries`` exceeds
-    it.
-    ``information`` is K of theory G1 in nats, 0 for queries fixed in advance. The half-width is in
-    units of [0, 1] and may exceed 1.
+    ``log_failure`` is the log of the largest probability that an error of one of the ``n_queries``
+    exceeds it. ``information`` is K of theory G1 in nats, 0 for queries fixed in advance. The
+    half-width is in units of [0, 1] and may exceed 1.
     """
     # √L = √K + √ln(1/failure), then p_0(α) · n_queries = e^{−L}.
     sqrt_l = math.sqrt(information) + math.sqrt(-log_failure)
@@ -200,7 +199,8 @@ def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
     .. math:: N = \sum_{b<B} V^b \binom{m}{b+1}
 
     for :math:`m` queries, a budget of :math:`B` "above" answers and ``n_values`` = :math:`V` values
-    that each of these can have. For budgets above 20,000 it is an upper limit of this log.
+    that each of these can have. If :math:`m` and :math:`B` are above 20,000, it is an upper limit
+    of this log.
     Cf. the description-length argument of Dwork et al. 2015, Section 3.
     """
     m = check_integer("n_queries", n_queries, low=1)
@@ -587,11 +587,11 @@ def zhao_scales(n, *, model, n_queries, budget, beta, threshold=None):
     r"""Return the noise scales, threshold and :math:`\tau` of Zhao 2017, Theorem 2, as printed.
 
     Scales are those of threshold, query and answer, in a tuple. Arguments are those of
-    :func:`zhao_accuracy`. Theorem 2 is valid for any c in (0, 1). With a
-    given threshold :math:`T = (1+c)\tau/2`, c is the largest one whose :math:`n_\#` is at most
-    ``n``, which gives the smallest :math:`\tau`. With ``None``, c is 1/2 and :math:`\tau` the
-    smallest one. If there are too few records, c is 1/2 and
-    :math:`\tau = 2T/(1+c)`, or 1 without a threshold. Raises ValueError if this is above 1.
+    :func:`zhao_accuracy`. Theorem 2 is valid for any c in (0, 1). With a given threshold
+    :math:`T = (1+c)\tau/2`, c is the largest one whose :math:`n_\#` is at most ``n``, which gives
+    the smallest :math:`\tau`. Without a threshold, c is 1/2 and :math:`\tau` the smallest one. If
+    there are too few records, c is 1/2 and :math:`\tau = 2T/(1+c)`, or 1 without a threshold.
+    Raises ValueError if this :math:`\tau` is above 1.
     """
     tau, c = zhao_accuracy(
         n, n_queries=n_queries, budget=budget, beta=beta, model=model, c=ZHAO_C, threshold=threshold

@@ -430,7 +430,7 @@ class PredictiveCode:
         return centers, np.interp(scores, grid, deviations)
 
     def _aged_pairs(self):
-        """Return cross-validated scores, differences and today's variances of the latest pairs.
+        """Return cross-validated scores, differences and current variances of the latest pairs.
 
         Later queries were chosen by means of earlier answers: the offset moves on, and the variance
         of old pairs grows.

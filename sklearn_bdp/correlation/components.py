@@ -289,7 +289,7 @@ def _labels_by_type(labels):
 def _label_list(groups):
     """Return labels as a list or another sequence, one label for each record.
 
-    Raises TypeError or ValueError for text, mappings, tables and empty labels.
+    Raises TypeError or ValueError for text, mappings and tables, and if there are no labels.
     """
     if isinstance(groups, str | bytes | dict) or not hasattr(groups, "__len__"):
         raise TypeError(f"groups must be an array, one label per record, got {groups!r:.40}.")
@@ -440,8 +440,8 @@ class GroupIdentities:
 def count_shared_labels(model, other_model):
     """Return how many group labels two models have in common, and how many the first has.
 
-    Both counts are 0 if the labels are not known, or if both models number their groups from 0 or
-    1: the same number may then mean different groups.
+    Both counts are 0 if the labels of one model are not known, or if both number their groups from
+    0 or 1: the same number may then mean different groups.
     """
     identities = getattr(model, "_identities", None)
     other_identities = getattr(other_model, "_identities", None)

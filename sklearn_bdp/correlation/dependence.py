@@ -296,16 +296,18 @@ def _moran_statistic(adjacency, orderings):
 
 
 def _neighbor_graph(centers):
-    """Return the adjacency matrix of a graph that joins each center with its nearest ones."""
+    """Return the adjacency matrix of a graph that joins each center with its nearest others."""
     n_centers = len(centers)
     n_nearest = min(N_NEAREST, n_centers - 1)
-    _, nearest = cKDTree(centers).query(centers, n_nearest + 1)  # itself included
+    # With the center itself, except if many others are at the same place.
+    _, nearest = cKDTree(centers).query(centers, n_nearest + 1)
     nearest = nearest.reshape(n_centers, -1)
     sources = np.repeat(np.arange(n_centers), nearest.shape[1])
-    links = sparse.csr_array(
-        (np.ones(sources.size), (sources, nearest.ravel())), shape=(n_centers, n_centers)
-    )
-    return sparse.csr_array(links.maximum(links.T) - sparse.eye_array(n_centers))
+    targets = nearest.ravel()
+    is_edge = sources != targets
+    ends = sources[is_edge], targets[is_edge]
+    links = sparse.csr_array((np.ones(len(ends[0])), ends), shape=(n_centers, n_centers))
+    return sparse.csr_array(links.maximum(links.T))
 
 
 def _codes(name, labels, n):

@@ -545,7 +545,7 @@ def nodes_given_rest(network, indices, codes):
 
 
 def buffered_set(graph, fraction, rng):
-    """Return holdout rows of which no two are neighbors, and training rows that have none of them.
+    """Return holdout rows of which no two are neighbors, and training rows next to none of them.
 
     ``graph`` is a symmetric CSR array. The neighbors of holdout rows, a buffer, are in neither
     result. The holdout is about a ``fraction`` of all returned rows, or less if no row is left to

@@ -421,10 +421,10 @@ def iterate_leakage(update, dp_epsilon, n_steps, *, n_directions=1, max_iteratio
 def close_above(update, dp_epsilon, term, increase, n_steps):
     """Return a bound on all later terms of the recursion of :func:`iterate_leakage`.
 
-    ``term`` is the last term computed. ``increase`` is the first margin above it to try, such as
-    its distance to the term before. Any ``b >= term`` with ``update(dp_epsilon + b) <= b`` is a
-    bound: the update is increasing, so no later term can jump over it. ``n_steps * dp_epsilon``
-    always is one, and is returned if no smaller one is found.
+    ``term`` is the last term computed. With two directions, further terms are computed first. With
+    one, ``increase`` is the first margin above ``term`` to try. Any ``b >= term`` with
+    ``update(dp_epsilon + b) <= b`` is a bound: the update is increasing, so no later term can jump
+    over it. ``n_steps * dp_epsilon`` always is one, and is returned if no smaller one is found.
     """
     ceiling = n_steps * dp_epsilon
     if len(term) > 1:  # one margin for both directions is loose far from the fixed point

@@ -21,7 +21,7 @@ def leakage_bound_of(model: Any) -> Any:
 
 @singledispatch
 def sequential_information(model: Any, dp_epsilon: float, n: int) -> float:
-    """Return the information that answers of a DP level reveal, at most: ``K`` of theory G1.
+    """Return a bound on the information that answers of a DP level reveal: ``K`` of theory G1.
 
     It is the sum over blocks of squared leakage / 8, for the best partition into blocks that the
     model tries; for a list of models, the largest of theirs.
@@ -49,7 +49,7 @@ def sequential_information(model: Any, dp_epsilon: float, n: int) -> float:
 
 @singledispatch
 def posterior_bias(model: Any, dp_epsilon: float, n: int) -> float:
-    """Return the largest distance between the posterior mean of a query and its expectation.
+    """Return a bound on the distance between the posterior mean of a query and its expectation.
 
     It is ``r`` of theory G6, the mean over records of ``tanh(leakage / 4)``. The posterior mean is
     that given all answers of a mechanism with a DP level.
@@ -66,7 +66,7 @@ def posterior_bias(model: Any, dp_epsilon: float, n: int) -> float:
     Returns
     -------
     float
-        Largest distance, in score units of ``[0, 1]``.
+        Upper bound on the distance, in score units of ``[0, 1]``.
     """
     dp_epsilon = check_real("dp_epsilon", dp_epsilon, low=0.0)
     n = model.check_n(n)

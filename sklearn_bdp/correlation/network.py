@@ -761,7 +761,10 @@ def _check_conditional(name, table):
     """
     array = check_array(name, table, low=0.0).copy()
     if array.ndim < 1 or not array.size:
-        raise ValueError(f"{name} must have an axis for the value of the record, got a number.")
+        raise ValueError(
+            f"{name} must have an axis for the value of the record, and no empty axis, got shape "
+            f"{array.shape}."
+        )
     array.setflags(write=False)
     sums = array.sum(axis=-1)
     errors = np.abs(sums - 1.0)

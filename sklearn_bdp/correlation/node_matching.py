@@ -62,8 +62,7 @@ class NodeMatching:
         Returns
         -------
         list of tuple of ndarray
-            Pairs ``(train, test)``, with test sets of nearly equal size. Every node is in one test
-            set.
+            Pairs ``(train, test)``, with test sets of similar size. Every node is in one test set.
         """
         n = self.n_train
         n_splits = check_splits(n_splits, n, "records")

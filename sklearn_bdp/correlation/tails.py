@@ -126,8 +126,9 @@ def _newton_from_left(rate_and_slope, start, values, rates):
     """Return the largest means of at least the given rates, or hardly less.
 
     ``rate_and_slope(mean)`` returns the rate at a mean, and its derivative. The means ``start``
-    have at least the given rates; all means lie below ``values``. Newton's method from the left on
-    a convex falling function stays on the left.
+    must have at least the given rates, else the result has no meaning; all means lie below
+    ``values``. Newton's method from the left on a convex falling function stays on the left. Means
+    that are too small for doubles are 0.
     """
     mean = start
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import group_independence_test, independence_test
+from sklearn_bdp.correlation.dependence import _neighbor_graph
 from tests.facts import refused
 
 from .series import autoregressive, regimes
@@ -116,3 +117,10 @@ def test_several_kinds_of_scores_are_tested_at_one_level():
         for _ in range(200)
     ]
     assert 1 <= sum(alarms) <= 22  # of 10 expected, 4 standard errors
+
+
+def test_groups_at_one_place_are_neighbors_of_others_only():
+    graph = _neighbor_graph(np.zeros((20, 2)))
+    assert not graph.diagonal().any()
+    assert set(graph.data) == {1.0}
+    assert (graph != graph.T).nnz == 0
