@@ -584,13 +584,16 @@ def _notes_on_approximation(metric, query, holdout):
         yield f"{metric.name} chooses candidates without an interval: {reference.reason}"
         return
     if reference.clips:
-        # Each of the three texts lists one number per output.
-        error_clips, deviation_clips, means = (
+        # Each of the four texts lists one number per output.
+        error_clips, deviation_clips, means, mean_errors = (
             ", ".join(f"{number:.3g}" for number in numbers)
             for numbers in zip(*reference.clips, strict=True)
         )
+        errors_text = "squared errors"
+        if any(clip.mean_error for clip in reference.clips):
+            errors_text = f"squared errors about the mean training error {mean_errors}"
         yield (
-            f"squared errors count at most {error_clips} on the holdout, and deviations of targets "
+            f"{errors_text} count at most {error_clips} on the holdout, and deviations of targets "
             f"from the training mean {means} at most {deviation_clips} squared: the value and its "
             f"interval are about {metric.name} with these limits"
         )

@@ -123,11 +123,15 @@ class SquareClips(NamedTuple):
         Clip of the squared error, and of the squared deviation of a target from the training mean.
     target_mean : float
         Mean of the training targets.
+    mean_error : float, default=0.0
+        Number that is subtracted from errors (targets minus predictions) before they are squared:
+        for explained variance the mean error of training records, else 0.
     """
 
     error: float
     deviation: float
     target_mean: float
+    mean_error: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -394,7 +398,8 @@ class ApproximateMetric(BoundedMetric):
         """Return the score that the interval is about, in score units.
 
         Squared errors, deviations from the training mean, and losses that are large for numbers
-        near 0 are clipped at the clips of the reference. Otherwise the score is that of the scorer.
+        near 0 are clipped at the clips of the reference. Explained variance subtracts the mean
+        error of training records from errors. Otherwise the score is that of the scorer.
         """
         if reference.loss_clips:
             losses = self._clipped_record_losses(predictions, reference)
@@ -456,7 +461,7 @@ class ApproximateMetric(BoundedMetric):
         y = _columns(predictions.y)
         clips = np.array(reference.clips)
         return (
-            np.minimum((y - _columns(predictions.response)) ** 2, clips[:, 0]),
+            np.minimum((y - _columns(predictions.response) - clips[:, 3]) ** 2, clips[:, 0]),
             np.minimum((y - clips[:, 2]) ** 2, clips[:, 1]),
         )
 
@@ -729,15 +734,18 @@ class ApproximateMetric(BoundedMetric):
         clips = []
         for target, error in zip(y.T, (y - response).T, strict=True):
             target_mean = float(np.mean(target))
+            mean_error = 0.0
+            if self.function_name == "explained_variance_score":
+                mean_error = float(np.mean(error))
             error_clip, deviation_clip = (
                 _CLIP_FACTOR * float(np.quantile(squares, _CLIP_QUANTILE))
-                for squares in (error**2, (target - target_mean) ** 2)
+                for squares in ((error - mean_error) ** 2, (target - target_mean) ** 2)
             )
             if predictions.from_caller:
                 # Errors of records that the model was fitted on are too small. If holdout errors
                 # were clipped at them, the holdout score would confirm the training score.
                 error_clip = max(error_clip, deviation_clip)
-            clips.append(SquareClips(error_clip, deviation_clip, target_mean))
+            clips.append(SquareClips(error_clip, deviation_clip, target_mean, mean_error))
         has_clips = all(min(clip[:2]) > 0.0 for clip in clips)
         return TrainingReference(clips=tuple(clips) if has_clips else ())
 

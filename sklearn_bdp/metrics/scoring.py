@@ -102,7 +102,12 @@ def get_metric(
     ...
     sklearn_bdp.exceptions.UnboundedMetricError: scoring='f1' has no proven bound: ...
     """
-    if scoring is None and not options:
+    if scoring is None:
+        if options:
+            raise TypeError(
+                f"scoring must be named if options are passed, got {sorted(options)}. Set "
+                "scoring= to the name of their metric."
+            )
         return default_metric(estimator, y)
     if isinstance(scoring, PerRecordScore):
         scoring = scoring.metric()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import (
     d2_tweedie_score,
+    explained_variance_score,
     f1_score,
     make_scorer,
     mean_squared_error,
@@ -12,6 +13,7 @@ from sklearn.metrics import (
     r2_score,
 )
 
+from sklearn_bdp.metrics import get_metric
 from sklearn_bdp.metrics.approximate import Predictions, approximate_metric
 
 LABELS = np.arange(90) % 3
@@ -61,3 +63,27 @@ def test_an_interval_of_a_score_without_a_known_range_is_open_at_both_ends(funct
     assert metric.open_ends == "both"
     assert metric.ends_from_unit(0.0, 1.0) == (-np.inf, np.inf)
     assert metric.lower < -0.5
+
+
+def test_explained_variance_of_a_biased_model_is_not_r2():
+    """The mean error is public: that of the training records is subtracted on the holdout."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=400)
+    biased_predictions = 0.8 * y + 1.0 + 0.1 * rng.normal(size=400)
+    metric = approximate_metric("explained_variance", y)
+    reference = metric.training_reference(
+        Predictions(y, biased_predictions),
+        unit_codes=None,
+        n_holdout_units=100,
+        n_holdout_records=100,
+    )
+    assert reference.family == "loss"
+    assert reference.score == pytest.approx(explained_variance_score(y, biased_predictions), 0.02)
+    new_y = rng.normal(size=100)
+    new_predictions = Predictions(new_y, 0.8 * new_y + 1.0)
+    assert metric.statistic(new_predictions, reference) == pytest.approx(0.96, abs=0.02)
+
+
+def test_options_without_a_metric_are_an_error():
+    with pytest.raises(TypeError, match="scoring must be named if options are passed"):
+        get_metric(None, bounds=(0.0, 1.0))
