@@ -142,14 +142,16 @@ BATCH_DEPENDENCE_ASSUMPTION = (
 )
 
 
-def run_dependence_test(division, estimator, metric, score, *, groups=None, scores_and_folds=None):
+def run_dependence_test(
+    holdout_split, estimator, metric, score, *, groups=None, scores_and_folds=None
+):
     """Test the declared correlation by cross-validated scores of one candidate, and warn.
 
     One warning has the finding of the test and the hints of the split, if there are any.
 
     Parameters
     ----------
-    division : HoldoutSplit
+    holdout_split : HoldoutSplit
         Split of a fit, with the training records and both declared correlations.
     estimator : estimator
         The candidate.
@@ -173,33 +175,35 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, scor
         of the training records, else in the order of the caller's rows. None without a test, and if
         the test reads labels.
     """
-    model = division.train_model
-    declared_model = division.model if model is None else model
+    model = holdout_split.train_model
+    declared_model = holdout_split.model if model is None else model
     has_strength = declares_time(declared_model) or declares_influence(declared_model)
-    scheme = division.scheme if model is None else division.train_scheme
+    scheme = holdout_split.scheme if model is None else holdout_split.train_scheme
     is_independent = scheme.has_independent_records
-    has_coordinates = division.coordinates is not None and is_independent
+    has_coordinates = holdout_split.coordinates is not None and is_independent
     tests_groups = has_coordinates or (isinstance(model, Groups) and not is_independent)
     has_classes = is_classifier(estimator)
-    labels = np.asarray(division.y) if has_classes and np.ndim(division.y) == 1 else None
+    labels = np.asarray(holdout_split.y) if has_classes and np.ndim(holdout_split.y) == 1 else None
     has_order = tests_groups or (is_independent and not _is_sorted(labels))
     # Dates given their past, and nodes given the rest, may depend on each other in any way.
-    is_free = scheme.in_time_order or division.scheme.is_conditional
-    is_testable = has_order and not is_free and _has_record_scores(division, estimator, metric)
+    is_free = scheme.in_time_order or holdout_split.scheme.is_conditional
+    is_testable = has_order and not is_free and _has_record_scores(holdout_split, estimator, metric)
     result = None, None
     if (has_strength or is_testable) and not metric.is_mean:
-        metric = _per_record_metric(division, estimator)
+        metric = _per_record_metric(holdout_split, estimator)
         scores_and_folds = None
-    row_order = _original_row_order(division)
+    row_order = _original_row_order(holdout_split)
     score_shuffled = partial(_scores_in_shuffled_folds, metric, score, row_order)
     if has_strength:
-        result = _test_declared_strength(division, declared_model, metric, score, scores_and_folds)
+        result = _test_declared_strength(
+            holdout_split, declared_model, metric, score, scores_and_folds
+        )
     elif is_testable and tests_groups:
         scores = score_shuffled(len(row_order)) if scores_and_folds is None else scores_and_folds[0]
-        result = _test_groups(declared_model, scores, labels, row_order, division.coordinates)
+        result = _test_groups(declared_model, scores, labels, row_order, holdout_split.coordinates)
     elif is_testable:
         result = _test_row_order(score_shuffled, row_order, groups, scores_and_folds)
-    warn_undeclared_dependence(division, result[0])
+    warn_undeclared_dependence(holdout_split, result[0])
     return result
 
 
@@ -208,16 +212,16 @@ def _is_sorted(labels):
     return labels is not None and is_sorted_by_label(labels)
 
 
-def _original_row_order(division):
+def _original_row_order(holdout_split):
     """Return the positions of the training records, sorted by the caller's rows."""
-    if division.train is None:
-        return np.arange(num_samples(division.X))
-    return np.argsort(division.train, kind="stable")
+    if holdout_split.train is None:
+        return np.arange(num_samples(holdout_split.X))
+    return np.argsort(holdout_split.train, kind="stable")
 
 
-def _has_record_scores(division, estimator, metric):
+def _has_record_scores(holdout_split, estimator, metric):
     """Return whether a per-record score can be cross-validated for the estimator."""
-    y = division.y
+    y = holdout_split.y
     is_single = y is None or np.ndim(y) == 1
     has_supported_targets = is_single or type_of_target(y) != "multiclass-multioutput"
     has_metric = metric.is_mean or is_classifier(estimator) or is_regressor(estimator)
@@ -240,28 +244,28 @@ def _scores_in_shuffled_folds(metric, score, row_order, n_rows=MAX_SERIES):
     return scores
 
 
-def _per_record_metric(division, estimator):
+def _per_record_metric(holdout_split, estimator):
     """Return a metric with a score for each record, for the test of dependence."""
     name = "neg_mean_absolute_error"
     if is_classifier(estimator):
-        has_chances = hasattr(estimator, "predict_proba") and np.ndim(division.y) == 1
+        has_chances = hasattr(estimator, "predict_proba") and np.ndim(holdout_split.y) == 1
         name = "neg_brier_score" if has_chances else "accuracy"
-    return get_metric(name, estimator=estimator, y=division.y)
+    return get_metric(name, estimator=estimator, y=holdout_split.y)
 
 
-def _test_declared_strength(division, declared_model, metric, score, scores_and_folds):
+def _test_declared_strength(holdout_split, declared_model, metric, score, scores_and_folds):
     """Test the declared strength of a chain by scores, or of a network by labels (G33, G25).
 
     Return the report and the scores in time order. Both are None if the strength cannot be tested,
     and the scores also if labels were tested.
     """
-    n = num_samples(division.X)
+    n = num_samples(holdout_split.X)
     if declares_influence(declared_model):
-        labels = division.y
+        labels = holdout_split.y
         if labels is None or np.ndim(labels) != 1 or declared_model.n_records != n:
             return None, None
         return declared_strength_test(declared_model, labels=labels), None
-    row_order = _original_row_order(division)
+    row_order = _original_row_order(holdout_split)
     if scores_and_folds is None:
         folds = declared_model.folds(n, min(3, n - 1))
         fold_of_record = np.full(n, -1)
@@ -373,14 +377,14 @@ def warn_too_few_groups(holdout):
                 TOO_FEW_GROUPS.warn(count=len(model.sizes_), worth=effective_n, **vars(forecast))
 
 
-def warn_undeclared_dependence(division, report=None):
+def warn_undeclared_dependence(holdout_split, report=None):
     """Issue one warning with all evidence against the declared correlation, if there is any.
 
-    The evidence consists of the hints of ``division`` and the message of ``report``, which may be
-    empty.
+    The evidence consists of the hints of ``holdout_split`` and the message of ``report``, which may
+    be empty.
     """
     message = "" if report is None else report.message
-    sentences = list(division.hints)
+    sentences = list(holdout_split.hints)
     if message:
         sentences.append(message[0].upper() + message[1:])
     if sentences:
@@ -388,7 +392,16 @@ def warn_undeclared_dependence(division, report=None):
 
 
 def warn_about_selected_model(
-    holdout, metric, division, *, of, score, interval, training, clipping=None, has_interval=True
+    holdout,
+    metric,
+    holdout_split,
+    *,
+    of,
+    score,
+    interval,
+    training,
+    clipping=None,
+    has_interval=True,
 ):
     """Warn if the selected model has an uninformative interval, an optimistic or a clipped score.
 
@@ -401,7 +414,7 @@ def warn_about_selected_model(
         The holdout.
     metric : BoundedMetric
         Metric of the scores.
-    division : HoldoutSplit
+    holdout_split : HoldoutSplit
         Split of the fit.
     of : str
         Description of the model, for messages.
@@ -418,7 +431,7 @@ def warn_about_selected_model(
     """
     warn_clipped_score(metric, clipping, of)
     low, high = interval
-    if training > high and _is_optimistic(metric, division, training, high):
+    if training > high and _is_optimistic(metric, holdout_split, training, high):
         OPTIMISTIC_CV_SCORE.warn(
             measured=metric.display_name, of=of, training=training, score=score, low=low, high=high
         )
@@ -439,13 +452,13 @@ def warn_about_selected_model(
         )
 
 
-def _is_optimistic(metric, division, training, high):
+def _is_optimistic(metric, holdout_split, training, high):
     """Return whether a cross-validated score is above an upper limit by more than chance.
 
     ``training`` is the score and ``high`` the limit, both in score units.
     """
-    n = num_samples(division.X)
-    train_model = Independent() if division.train_model is None else division.train_model
+    n = num_samples(holdout_split.X)
+    train_model = Independent() if holdout_split.train_model is None else holdout_split.train_model
     tail = score_tail(train_model, n, **dataclasses.asdict(metric.expected_shape(n)))
     unit_score = min(1.0, max(0.0, metric.to_unit(training)))
     score_range = metric.upper - metric.lower

@@ -47,16 +47,16 @@ DATES_HINT = (
 MIN_REGULAR_FRACTION, STEP_TOLERANCE = 0.75, 0.15
 
 
-def check_same_schema(estimator, division):
+def check_same_schema(estimator, holdout_split):
     """Raise ValueError if columns or targets of a separate holdout have another form than X and y.
 
-    ``division`` is the `HoldoutSplit` of a fit. Names, numbers and types are compared.
+    ``holdout_split`` is the `HoldoutSplit` of a fit. Names, numbers and types are compared.
     """
-    if division.train is not None:
+    if holdout_split.train is not None:
         return  # both are rows of the same table
-    X = division.X
-    X_holdout = division.X_holdout
-    is_validation_set = division.config is not None  # otherwise an open holdout was passed
+    X = holdout_split.X
+    X_holdout = holdout_split.X_holdout
+    is_validation_set = holdout_split.config is not None  # otherwise an open holdout was passed
     table = "X_val" if is_validation_set else "The holdout"
     columns = list(getattr(X, "columns", []))
     holdout_columns = list(getattr(X_holdout, "columns", []))
@@ -83,9 +83,9 @@ def check_same_schema(estimator, division):
             found="text in place of numbers",
             fix="Pass records of one type",
         )
-    if division.y is not None:
+    if holdout_split.y is not None:
         table = "y_val" if is_validation_set else "The targets of the holdout"
-        _check_same_targets(np.asarray(division.y), np.asarray(division.y_holdout), table)
+        _check_same_targets(np.asarray(holdout_split.y), np.asarray(holdout_split.y_holdout), table)
 
 
 def _columns_error(columns, holdout_columns, table):

@@ -167,7 +167,10 @@ class HoldoutAccountant:
         return released_answers(batch, batch_answers, on_exhausted)
 
     def _are_recorded(self, identifiers):
-        """Return whether answers to all these queries were recorded when the ledger was read."""
+        """Return whether answers to all these queries are in the last known state of the ledger.
+
+        ``identifiers``: of the queries, see :func:`_query_identifiers`.
+        """
         with self.read_transaction(latest=False) as ledger_state:
             return ledger_state.match(identifiers).keys() >= set(identifiers)
 
@@ -185,7 +188,7 @@ class HoldoutAccountant:
         return self.record(ledger_state, record, context, answers)
 
     def batch_context(self, ledger_state, *, is_report=False):
-        """Return the context of a batch: spending, predictive code, settings and time.
+        """Return the :class:`BatchContext` of a next batch after a state of the ledger.
 
         Thresholdout has its state after the last batch, with new noise for this one. A final report
         multiplies the noise of answers by the calibration's ``final_noise_ratio``.
@@ -300,7 +303,10 @@ def _query_identifiers(batch):
 
 
 def _new_positions(identifiers, recorded_answers):
-    """Return the positions of queries that are not recorded, each identifier once."""
+    """Return the positions of queries that are not recorded, each identifier once.
+
+    ``identifiers``: of each query, or None. ``recorded_answers``: by identifier.
+    """
     positions = {}
     for position, identifier in enumerate(identifiers):
         if identifier not in recorded_answers:
@@ -344,7 +350,11 @@ def _secret_state(context, **fields):
 
 
 def _in_order(identifiers, recorded_answers, new_by_position):
-    """Return recorded and new answers in the order of a batch, None for unanswered queries."""
+    """Return recorded and new answers in the order of a batch, None for unanswered queries.
+
+    ``identifiers``: of each query, or None. ``recorded_answers``: by identifier.
+    ``new_by_position``: new answers by the position of their query.
+    """
     answer_of = {
         **recorded_answers,
         **{identifiers[position]: answer for position, answer in new_by_position.items()},

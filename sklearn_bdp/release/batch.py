@@ -12,24 +12,29 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_bdp._typing import Array
 from sklearn_bdp.accounting.noise_calibration import auto_threshold
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.ledger.batch_record import BatchRecord, LedgerTotals
 from sklearn_bdp.ledger.records import Answers, stored_shape
-from sklearn_bdp.release.batch_context import cell_width_policy, next_code_length
+from sklearn_bdp.release.batch_context import BatchContext, cell_width_policy, next_code_length
 from sklearn_bdp.release.class_proportions import release_class_proportions
 from sklearn_bdp.release.denominators import release_denominator_floors
-from sklearn_bdp.release.graded_release import BatchRelease, GradedRelease
+from sklearn_bdp.release.graded_release import BatchRelease, Comparison, GradedRelease
+from sklearn_bdp.release.query_batch import QueryBatch
 from sklearn_bdp.release.variance_queries import (
     LEADER_RANK_LENGTH,
+    SecondMoments,
     make_variance_plan,
     relative_deviation,
     release_second_moments,
 )
 
 
-def answer_batch(batch, context, *, n_statements=None):
+def answer_batch(
+    batch: QueryBatch, context: BatchContext, *, n_statements: int | None = None
+) -> tuple[BatchRecord | None, Any]:
     """Answer a batch of new queries.
 
     ``n_statements``: number of statements in a final report, which this batch contains; None for
@@ -52,7 +57,7 @@ def answer_batch(batch, context, *, n_statements=None):
     length, theorem = next_code_length(
         context.last, settings, report=closes, n_attempts=context.n_attempts
     )
-    rank_length = math.log(n_statements) if closes else LEADER_RANK_LENGTH
+    rank_length = LEADER_RANK_LENGTH if n_statements is None else math.log(n_statements)
     log_failure = math.log(settings.sampling_failure) - length
     variance_plan = make_variance_plan(batch, context, log_failure - rank_length)
     if closes:
@@ -90,7 +95,9 @@ class _BatchCharge:
     denominator_cells: list[list[int | None]]  # position and cell of each query of a denominator
 
 
-def _answers(batch, release, limits, record):
+def _answers(
+    batch: QueryBatch, release: BatchRelease, limits: tuple[Array, Array], record: BatchRecord
+) -> Answers:
     """Return the :class:`Answers` to the answered queries, which are the first of a batch."""
     n_answered = int(np.count_nonzero(release.answered))
     lower, upper = limits
@@ -122,7 +129,13 @@ def _answers(batch, release, limits, record):
     )
 
 
-def _interval_limits(batch, release, variance_plan, moments, log_failures):
+def _interval_limits(
+    batch: QueryBatch,
+    release: BatchRelease,
+    variance_plan: Any,
+    moments: SecondMoments,
+    log_failures: Array,
+) -> tuple[Array, Array]:
     """Return the ends of the intervals of all queries, in two arrays of shape (m,).
 
     ``log_failures``: log of the failure probability of both ends together, for each query. With
@@ -142,7 +155,14 @@ def _interval_limits(batch, release, variance_plan, moments, log_failures):
     return np.maximum(lower, lower_by_variance), np.minimum(upper, upper_by_variance)
 
 
-def _batch_record(batch, context, release, moments, limits, charge):
+def _batch_record(
+    batch: QueryBatch,
+    context: BatchContext,
+    release: BatchRelease,
+    moments: SecondMoments,
+    limits: tuple[Array, Array],
+    charge: _BatchCharge,
+) -> BatchRecord:
     """Return the record of an answered batch, with the totals after it.
 
     ``limits``: lower and upper ends of the intervals of all queries.
@@ -171,11 +191,17 @@ def _batch_record(batch, context, release, moments, limits, charge):
     )
 
 
-def _totals_after(batch, context, release, moments, limits, charge):
+def _totals_after(
+    batch: QueryBatch,
+    context: BatchContext,
+    release: BatchRelease,
+    moments: SecondMoments,
+    limits: tuple[Array, Array],
+    charge: _BatchCharge,
+) -> LedgerTotals:
     """Return the totals of the ledger after an answered batch.
 
-    ``moments``: of the variance queries. ``limits``: lower and upper ends of the intervals of all
-    queries.
+    ``limits``: lower and upper ends of the intervals of all queries.
     """
     last = context.last
     lower, upper = limits
@@ -204,11 +230,11 @@ def _totals_after(batch, context, release, moments, limits, charge):
     )
 
 
-def _privacy_level(batch, context, noise_ratio):
+def _privacy_level(batch: QueryBatch, context: BatchContext, noise_ratio: float) -> float | None:
     """Return the DP level that is spent after a batch; None if no finite level holds.
 
     One record may change a metric without a proven bound by any amount: no level of privacy holds
-    from its first query on.
+    from the first query of such a metric on. ``noise_ratio``: factor from :func:`scale_noise`.
     """
     is_unbounded = any(shape["kind"] == "approximate" for shape in batch.shapes)
     if context.last.dp_epsilon is None or is_unbounded:
@@ -217,7 +243,7 @@ def _privacy_level(batch, context, noise_ratio):
     return epsilon if math.isfinite(epsilon) else None
 
 
-def scale_noise(batch, context):
+def scale_noise(batch: QueryBatch, context: BatchContext) -> tuple[QueryBatch, float]:
     """Return a batch with noise scaled to the spread of its scores, and the factor of its DP level.
 
     Without a guaranteed level for the life of the holdout, noise is a fraction of the sampling
@@ -229,8 +255,9 @@ def scale_noise(batch, context):
     last = context.last
     settings = context.settings
     spent_epsilon = context.mechanism.dp_epsilon_used(1.0 / settings.n)
-    has_level = bool(last.dp_epsilon) and spent_epsilon > 0.0 and math.isfinite(spent_epsilon)
-    earlier_ratio = max(1.0, last.dp_epsilon / spent_epsilon) if has_level else 1.0
+    earlier_ratio = 1.0
+    if last.dp_epsilon and spent_epsilon > 0.0 and math.isfinite(spent_epsilon):
+        earlier_ratio = max(1.0, last.dp_epsilon / spent_epsilon)
     if settings.budget is not None or (batch.sensitivities == 1.0).all():
         return batch, earlier_ratio
     deviation_of_mean = ModelTail(context.model, settings.n).standard_deviation(0.5)
@@ -243,7 +270,7 @@ def scale_noise(batch, context):
     return dataclasses.replace(batch, sensitivities=noise_units), max(earlier_ratio, ratio)
 
 
-def _read_all(batch, context, rank_length):
+def _read_all(batch: QueryBatch, context: BatchContext, rank_length: float) -> BatchRelease:
     """Return the :class:`BatchRelease` of a report: every query reads the holdout, at threshold 0.
 
     Its ends contain the noise margins. No query is answered if the budget does not suffice for all.
@@ -285,7 +312,7 @@ def _read_all(batch, context, rank_length):
     return release
 
 
-def _round_proportions(batch, release, n):
+def _round_proportions(batch: QueryBatch, release: BatchRelease, n: int) -> None:
     """Round the ends in ``release`` of proportions of n records inward to whole numbers of records.
 
     They are replaced in place, unless no whole number lies between them. A proportion counts whole
@@ -301,7 +328,7 @@ def _round_proportions(batch, release, n):
     release.upper = np.where(has_whole_number, whole_upper, release.upper)
 
 
-def _compare_queries(batch, context, policy):
+def _compare_queries(batch: QueryBatch, context: BatchContext, policy: Any) -> BatchRelease:
     """Answer the batch by the mechanism; return the :class:`BatchRelease`.
 
     An adaptive calibration compares the leader finely and the others coarsely, by the widths of
@@ -324,12 +351,13 @@ def _compare_queries(batch, context, policy):
         relative_deviations=_relative_deviations(batch),
         ranks=batch.ranks,
     )
-    if settings.is_adaptive and batch.fixed_half_widths is None:
+    fixed_half_widths = batch.fixed_half_widths
+    if settings.is_adaptive and fixed_half_widths is None:
         return graded_release.run_leader_first(policy)
-    if settings.is_adaptive:
+    if settings.is_adaptive and fixed_half_widths is not None:
         return graded_release.run_sequential(
             lambda positions, _: (
-                batch.fixed_half_widths[positions],
+                fixed_half_widths[positions],
                 np.zeros(len(positions), dtype=bool),
             ),
             is_separate=True,
@@ -341,7 +369,7 @@ def _compare_queries(batch, context, policy):
     )
 
 
-def _compare(batch, mechanism, comparison):
+def _compare(batch: QueryBatch, mechanism: Any, comparison: Comparison) -> tuple[int, int | None]:
     """Compare queries up to the first corrected one.
 
     Return the number of compared queries, 0 if the budget is spent, and the number of the last
@@ -361,7 +389,9 @@ def _compare(batch, mechanism, comparison):
     return n_compared, comparison.cells(n_compared - 1).cell_of(min(1.0, noisy_value))
 
 
-def _thresholds(batch, context, positions, predictions):
+def _thresholds(
+    batch: QueryBatch, context: BatchContext, positions: Array, predictions: Array
+) -> tuple[Array, Array]:
     """Return the thresholds of queries that are compared once, and a mask of the relaxed ones.
 
     ``positions``: of these queries in the batch. ``predictions``: of their scores. With a fixed
@@ -380,7 +410,7 @@ def _thresholds(batch, context, positions, predictions):
     return np.maximum(auto_thresholds, relaxed_to), relaxed_to > auto_thresholds
 
 
-def _relative_deviations(batch):
+def _relative_deviations(batch: QueryBatch) -> Array:
     """Return ratios of the expected deviations of scores to those of the worst case, shape (m,)."""
     has_variance = np.isfinite(batch.unit_variances)
     ratios = np.ones(len(batch))
@@ -435,7 +465,8 @@ def _cells(batch, release, variance_cells, *, theorem):
 def exhausted_error(settings, last, *, answered=0, unanswered):
     """Return the error that reports the spending and the remaining options.
 
-    ``answered``, ``unanswered``: numbers of new queries of the batch.
+    ``settings``: Calibration. ``last``: totals of the ledger. ``answered``, ``unanswered``: numbers
+    of new queries of the batch.
     """
     return BudgetExhaustedError(
         f"budget={settings.budget} is used up. Answered in all: {last.n_answered}, corrected by "

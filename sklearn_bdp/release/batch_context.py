@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sklearn_bdp.accounting.spending import (
     PredictiveCode,
@@ -15,7 +15,7 @@ from sklearn_bdp.accounting.spending import (
 )
 from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.ledger.batch_record import LedgerTotals
-from sklearn_bdp.release.graded_release import make_width_policy
+from sklearn_bdp.release.graded_release import CellWidthPolicy, make_width_policy
 
 if TYPE_CHECKING:
     from sklearn_bdp.correlation import CorrelationModel
@@ -77,7 +77,9 @@ def next_code_length(
     return length + (0.0 if settings.information is None else math.log(2.0)), theorem
 
 
-def cell_width_policy(last, settings, model, length):
+def cell_width_policy(
+    last: LedgerTotals, settings: Calibration, model: CorrelationModel, length: float
+) -> CellWidthPolicy:
     """Return the rule for the cell widths of the batch after the totals ``last``.
 
     ``model``: dependence of the records. ``length``: code length of that batch without ranks, in
@@ -88,7 +90,7 @@ def cell_width_policy(last, settings, model, length):
     return make_width_policy(settings.spending, last.number + 1, log_failure, given_rest=given_rest)
 
 
-def check_open(ledger_state):
+def check_open(ledger_state: Any) -> None:
     """Raise HoldoutClosedError after a final report."""
     last = ledger_state.totals
     if last.closed:

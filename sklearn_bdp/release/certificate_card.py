@@ -66,7 +66,7 @@ def _report_width(certificate):
 
 
 def _range_length(certificate):
-    """Return the length of the range of scores, in score units."""
+    """Return the length of the range of a certificate's scores, in score units."""
     if certificate.units is None:
         return 1.0
     _, lower, upper = certificate.units

@@ -140,8 +140,8 @@ def _release_proportions(
 def _class_floors(shape, slices, n, last):
     """Return lower bounds of the class counts, from the released proportions.
 
-    ``slices``: positions of one record of each group, or None. ``last``: totals with the
-    proportions.
+    ``shape``: of scores by class. ``slices``: positions of one record of each group, or None.
+    ``n``: number of records. ``last``: totals with the proportions.
     """
     class_limits = {}
     for class_index in _needed_classes(shape, slices):

@@ -8,7 +8,8 @@ import math
 import numpy as np
 
 from sklearn_bdp.intervals.concentration import score_tail
-from sklearn_bdp.intervals.ratios import expected_floor, surprise_probability
+from sklearn_bdp.intervals.ratios import FloorGrid, expected_floor, surprise_probability
+from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.release.batch_context import BatchContext
 from sklearn_bdp.release.query_batch import QueryBatch
 
@@ -66,7 +67,7 @@ def release_denominator_floors(
     return batch, dataclasses.replace(context, last=last), released_cells
 
 
-def _with_floor(last, grid, cell):
+def _with_floor(last: LedgerTotals, grid: FloorGrid, cell: int | None) -> LedgerTotals:
     """Return the totals after the release of a floor.
 
     ``grid``: cells of the proportion of records that count. ``cell``: number of the released cell,
@@ -83,7 +84,7 @@ def _with_floor(last, grid, cell):
     )
 
 
-def _with_floors(batch, context, floors):
+def _with_floors(batch: QueryBatch, context: BatchContext, floors: dict[int, int]) -> QueryBatch:
     """Return the batch with values, sensitivities and tails at these floors.
 
     ``floors``: smallest number of records that count, by position of the query.

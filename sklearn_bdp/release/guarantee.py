@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.stats import beta as beta_distribution
@@ -30,6 +30,10 @@ from sklearn_bdp.release.graded_release import fine_half_width
 from sklearn_bdp.utils.html import GIVEN_PAST
 from sklearn_bdp.utils.validation import caller_level, confidence_level
 
+if TYPE_CHECKING:
+    from sklearn_bdp.correlation import CorrelationModel
+    from sklearn_bdp.release.calibration import Calibration
+
 _MAX_SIMULATED_UNITS = 1000
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # half-widths, as fractions of the range
 
@@ -42,7 +46,12 @@ class _SingleQueryWidths(NamedTuple):
     sampling: float  # half-width for sampling
 
 
-def _single_query_widths(last, settings, model, code=None):
+def _single_query_widths(
+    last: LedgerTotals,
+    settings: Calibration,
+    model: CorrelationModel,
+    code: PredictiveCode | None = None,
+) -> _SingleQueryWidths:
     """Return the widths of a single query near 1/2; no other score has a larger threshold.
 
     ``last``: totals of the ledger. ``model``: dependence of the records. ``code``: predictive code
@@ -56,7 +65,7 @@ def _single_query_widths(last, settings, model, code=None):
     elif settings.is_adaptive:
         code = PredictiveCode() if code is None else code.copy()
         code.start_batch()
-        _, drifts = code.predict([0.5])
+        _, drifts = code.predict(np.array([0.5]))
         half_widths = fine_half_width(
             cell_width_policy(last, settings, model, length),
             code,
@@ -81,7 +90,7 @@ def _single_query_widths(last, settings, model, code=None):
 _USEFUL_HALF_WIDTH = 0.1
 
 
-def warn_if_vacuous(settings, model):
+def warn_if_vacuous(settings: Calibration, model: CorrelationModel) -> bool:
     """Warn if even the interval of a first score near 1/2 is [0, 1]; return whether it is.
 
     ``model``: dependence of the records.
@@ -176,7 +185,9 @@ def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
     )
 
 
-def _privacy_levels(last, settings, model):
+def _privacy_levels(
+    last: LedgerTotals, settings: Calibration, model: CorrelationModel
+) -> tuple[float, float]:
     """Return the DP and the BDP level: for life with a budget, else those spent so far.
 
     Both are infinite if no finite level holds.
@@ -191,7 +202,7 @@ def _privacy_levels(last, settings, model):
     return dp_epsilon, bdp_epsilon
 
 
-def _count_intervals(last, ledger_state):
+def _count_intervals(last: LedgerTotals, ledger_state: Any) -> tuple[int, int]:
     """Return the number of answers with an approximate interval, and of those without any."""
     if not last.has_approximate:
         return 0, 0
@@ -301,7 +312,7 @@ def estimand_text(scheme, forecast_horizon=1):
     return f"these {scheme.n_units:,} {step}s{GIVEN_PAST} available {condition}"
 
 
-def states_privacy(settings):
+def states_privacy(settings: Calibration) -> bool:
     """Return whether a level of privacy was asked for."""
     return settings.parameters["epsilon"] != "auto" or settings.tau is not None
 
@@ -415,7 +426,7 @@ def _notes(last, *, settings, model, n_unfinished):
     return tuple(notes)
 
 
-def _theorem_note(last, settings):
+def _theorem_note(last: LedgerTotals, settings: Calibration) -> str:
     """Return the note on the theorem that the next answer rests on; leakage must be bounded."""
     nats, theorem = next_code_length(last, settings)
     basis = "leakage, that is Bayesian differential privacy (G1)"
