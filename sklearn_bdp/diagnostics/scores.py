@@ -231,8 +231,9 @@ def _has_record_scores(holdout_split, estimator, metric):
 def _scores_in_shuffled_folds(metric, score, row_order, n_rows=MAX_SERIES):
     """Return cross-validated scores of the first rows in shuffled folds, so that tests are exact.
 
-    ``n_rows`` is the number of rows. If all scores of these are NaN, all rows are used. The result
-    has one score per training record, NaN for the other rows.
+    ``row_order`` has the positions of all training records in the order of the caller's rows, and
+    ``n_rows`` is the number of them to score. If all scores of these are NaN, all are scored. The
+    result has one score per training record, NaN for the others.
     """
     rows = np.sort(row_order[:n_rows])
     splitter = KFold(min(3, len(rows)), shuffle=True, random_state=0)
@@ -291,6 +292,8 @@ def _test_groups(model, scores, labels, row_order, coordinates):
     Groups are neighbors in the order of rows, or by ``coordinates``. Class means are subtracted, so
     that a table sorted by class does not count as dependence. Return the report and the unchanged
     scores, or None for both if there are too few scores or not as many as the model has records.
+    ``labels``: classes of the records, or None. ``row_order``: positions of the records in the
+    order of the caller's rows.
     """
     if np.isfinite(scores).sum() < 2 or model.n_records not in (None, len(scores)):
         return None, None
@@ -336,8 +339,10 @@ def _subtract_label_means(values, labels):
 def _test_row_order(score_shuffled, row_order, groups, scores_and_folds):
     """Test that scores depend neither on the order of rows nor on groups.
 
-    ``score_shuffled()`` returns scores in shuffled folds. ``groups`` may be None. Return the report
-    and the tested scores in the order of rows, or None for both if there are too few scores.
+    ``score_shuffled()`` returns scores in shuffled folds. ``row_order``: positions of the records
+    in the order of the caller's rows. ``groups``: of the records, or None. ``scores_and_folds``: of
+    the inner cross-validation, or None. Return the report and the tested scores in the order of
+    rows, or None for both if there are too few scores.
     """
     fold_of_record = None if groups is not None or scores_and_folds is None else scores_and_folds[1]
     # Usable folds test every record, and have enough records for a permutation test.
@@ -504,7 +509,10 @@ def is_batch_dependent(model, X):
 
 
 def _batches(n, max_size):
-    """Return the rows of two batches, and the positions in them at which rows are the same."""
+    """Return the rows of two batches, and the positions in them at which rows are the same.
+
+    ``n``: number of all rows. ``max_size``: largest size of a batch.
+    """
     size = min(max_size, n // 2)
     rng = np.random.default_rng(0)
     batch = np.arange(size) + (n - size) // 2
@@ -518,7 +526,8 @@ def _depends_on_other_rows(model, X, batch, changed_batch, shared_positions):
     """Return whether predictions for the rows that two batches share depend on the other rows.
 
     The first prediction method with a result for both batches decides; False without one, and if
-    its repeated predictions differ.
+    its repeated predictions differ. ``batch``, ``changed_batch``: rows of ``X`` in each batch.
+    ``shared_positions``: positions in both batches, or a mask of them, with the same rows.
     """
     X_batch = safe_indexing(X, batch)
     X_changed = safe_indexing(X, changed_batch)

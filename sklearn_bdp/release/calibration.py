@@ -395,8 +395,8 @@ def _calibrate_noise(parameters, *, model, n, n_effective, noise_failure):
 def _resolution(resolution, *, is_adaptive, follows_zhao, n_effective, beta):
     """Return the grid step of released answers in [0, 1], 0 if each query has cells of its own.
 
-    ``resolution``: the parameter, a number or "auto". ``beta``: failure probability of all
-    intervals.
+    ``resolution``: the parameter, a number or "auto". ``follows_zhao``: whether the calibration is
+    ``"zhao2017"``. ``beta``: failure probability of all intervals.
     """
     if is_adaptive:
         return 0.0

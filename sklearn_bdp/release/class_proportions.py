@@ -199,7 +199,7 @@ def subsample_one_per_group(model, n, seed):
     """Return slices of one record per group, drawn at random.
 
     They are positions of records, of shape (N_SLICES, n_groups). ``model``: dependence of the
-    ``n`` records.
+    ``n`` records. ``seed``: of the draws.
     """
     order, starts, sizes = in_order_of_groups(model, n)
     uniform_draws = np.random.default_rng(seed).random((N_SLICES, sizes.size))

@@ -547,7 +547,9 @@ class GradedRelease:
         self.release.values = np.where(self.release.answered, self._best_guesses(), np.nan)
         return self.release
 
-    def _graded_comparison(self, policy, positions, *, is_leader):
+    def _graded_comparison(
+        self, policy: CellWidthPolicy, positions: Array, *, is_leader: bool
+    ) -> tuple[Comparison, Prediction, Array]:
         """Return the comparison of queries, their predictions, and a mask of relaxed queries.
 
         ``positions``: of the queries in the batch. ``is_leader``: whether there is only one, the
@@ -574,7 +576,7 @@ class GradedRelease:
         # Relaxed: the candidate trails so far that a finer cell would not be worth its price.
         return comparison, prediction, relaxed_to > fine
 
-    def _refine_leaders(self, policy):
+    def _refine_leaders(self, policy: CellWidthPolicy) -> None:
         """Refine the best query until it has been refined or led the batch; or the budget ends."""
         refined = {int(self.order[0])}
         budget_lasts = True
@@ -667,14 +669,14 @@ class GradedRelease:
             order = order[n_answered:]
         return True
 
-    def _expected_square(self, prediction):
+    def _expected_square(self, prediction: Prediction) -> float:
         """Return the expected squared error of the first prediction, in squared units of [0, 1]."""
         score_scale, drift_scale = self.code.scales()
         deviation = score_scale * float(prediction.deviations[0])
         drift = drift_scale * float(prediction.drifts[0])
         return deviation**2 + drift**2
 
-    def _refine(self, position, policy):
+    def _refine(self, position: int, policy: CellWidthPolicy) -> bool:
         """Query one position again with a fine cell inside its coarse one.
 
         Return whether the budget lasted: True, too, if the earlier cell is hardly wider than a fine
@@ -732,7 +734,7 @@ class GradedRelease:
 
         return mass
 
-    def _predict(self, positions):
+    def _predict(self, positions: Array) -> Prediction:
         """Return the predictive distributions of the values at these positions.
 
         Scores that vary less than the worst case are predicted more precisely, and their offset is

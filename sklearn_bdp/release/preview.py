@@ -236,7 +236,10 @@ def preview_batch(
 
 
 def _tail_of_metric(metric, model, n):
-    """Return the concentration bound of the scores of a metric, of accuracy if it is None."""
+    """Return the concentration bound of the scores of a metric, of accuracy if it is None.
+
+    ``model``: dependence of the ``n`` holdout records.
+    """
     if metric is None or metric.is_mean:
         return ModelTail(model, n, binary=metric is None or metric.is_binary)
     shape = metric.expected_shape(n)
@@ -247,7 +250,7 @@ def _expected_variance(metric, training_variance, units, model, settings):
     """Return the expected variance of a unit's mean score, NaN if it is not known or not used.
 
     ``metric``: None for accuracy. ``training_variance``: of a record's cross-validated score, or
-    NaN.
+    NaN. ``units``: sampling units of the holdout. ``model``: dependence of its records.
     """
     is_mean = metric is None or metric.is_mean
     if not (is_mean and settings.is_adaptive):
@@ -274,8 +277,10 @@ class _Prediction(NamedTuple):
 def _predict(code, tail, score, variance, units, n_train, n):
     """Return the prediction of holdout scores from their cross-validated score ``score``.
 
-    ``variance``: of a unit's mean score, NaN if it is not known. ``n_train``: number of records
-    behind the cross-validated score. ``n``: number of holdout records.
+    ``code``: predictive code after the batches so far. ``tail``: concentration bound of the scores.
+    ``variance``: of a unit's mean score, NaN if it is not known. ``units``: sampling units of the
+    holdout. ``n_train``: number of records behind the cross-validated score. ``n``: number of
+    holdout records.
     """
     score_deviation = float(tail.standard_deviation(score))
     relative = 1.0

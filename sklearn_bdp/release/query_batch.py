@@ -212,7 +212,8 @@ def _unit_variances(training_variance, holdout_scores, units, model, n):
     """Return the expected variance of a unit's mean score in each query (G15, G18).
 
     NaN if it is unknown or not used. ``training_variance``: of a record's cross-validated score, a
-    number or one for each query, or None. ``model``: dependence of the ``n`` holdout records.
+    number or one for each query, or None. ``holdout_scores``: of the batch. ``units``: sampling
+    units of the holdout. ``model``: dependence of the ``n`` holdout records.
     """
     shape_of = holdout_scores.shape_of
     if training_variance is None:
@@ -226,7 +227,11 @@ def _unit_variances(training_variance, holdout_scores, units, model, n):
 
 
 def _checked_kurtosis(training_kurtosis, m):
-    """Return the kurtosis of the records' cross-validated scores in each query, NaN if unknown."""
+    """Return the kurtosis of the records' cross-validated scores in each query, NaN if unknown.
+
+    ``training_kurtosis``: a number or one for each of the ``m`` queries, or None. Raise TypeError
+    or ValueError for another shape or for numbers below 1.
+    """
     if training_kurtosis is None:
         return np.full(m, np.nan)
     kurtosis = np.asarray(training_kurtosis, dtype=float)

@@ -165,7 +165,7 @@ def release_second_moments(
     )
 
 
-def _leading_positions(plan, batch, release):
+def _leading_positions(plan: Any, batch: QueryBatch, release: BatchRelease) -> list[int]:
     """Return the positions of answered queries that the plan admits, most important ones first.
 
     These are the leader and the latest released cells, or the highest cross-validated scores if the
