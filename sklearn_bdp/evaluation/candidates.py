@@ -115,9 +115,9 @@ class Candidate:
 
     @property
     def description(self):
-        """Text with the number of columns, or the parameters if no columns are selected.
+        """Text for the ledger: the number of columns, or the parameters if ``columns`` is None.
 
-        None for the estimator as it is.
+        None without columns and parameters.
         """
         if self.columns is not None:
             return f"{len(self.columns)} columns"
@@ -387,6 +387,7 @@ class PrefixMemory:
         """
 
         def cached_function(transformer, X, y, *args, **params):
+            """Return the result of ``function``, from the cache if the step may be shared."""
             digest = _step_digest(transformer)
             if digest is None or self._step_digests is None:
                 self._step_digests = None
@@ -402,10 +403,10 @@ class PrefixMemory:
         """Return a predictor that takes the transformed records of ``X`` from this cache.
 
         ``model``: the model that was fitted last with this cache attached. It is returned itself
-        unless it is a pipeline whose steps before the last one are all shared, and also if
-        ``metric``, which will score the model, is a user's own score function. ``metric`` may be
-        None. ``X_name``: name that stands for these records as long as ``fit_data_name`` of
-        :meth:`attach` stays the same.
+        unless it is a pipeline with transformers that are all shared, and also if ``metric``, which
+        will score the model, is a user's own score function. ``metric`` may be None. ``X_name``:
+        name that stands for these records as long as ``fit_data_name`` of :meth:`attach` stays the
+        same.
         """
         is_custom_score = metric is not None and not metric.uses_predictions_only
         if is_custom_score or not self._step_digests or type(model) is not Pipeline:
@@ -801,11 +802,11 @@ class Verifier:
         metric that ranks is None, and their ``context`` is None.
         """
         names = tuple(self._metrics)
-        keys = [[self.key(task.candidate, name) for name in names] for task in tasks]
-        recorded_answers = self._look_up([key for task_keys in keys for key in task_keys])
+        keys_by_task = [[self.key(task.candidate, name) for name in names] for task in tasks]
+        recorded_answers = self._look_up([key for task_keys in keys_by_task for key in task_keys])
         return [
             replace(task, needs_model_key=task_keys[0] is None, context=None)
-            for task, task_keys in zip(tasks, keys, strict=True)
+            for task, task_keys in zip(tasks, keys_by_task, strict=True)
             if not all(recorded_answers.get(key) for key in task_keys)
             and task.row not in self.pending_results
         ]

@@ -24,11 +24,12 @@ _LATER_VALIDATION_SET = (
 
 
 def resolve_dates(meta_estimator, config, fit_data, *, in_time):
-    """Return the correlation of records that may have dates, and an assumption about their order.
+    """Return the correlation of records that may have dates, and an assumption about their dates.
 
     The correlation is as for ``check_correlation``: a :class:`TimeOrdered` model with the horizon,
     and with the dates if it needs them; None if the model of a ReusableHoldout applies; otherwise
-    the declared correlation. The assumption is a line of the certificate, empty if there is none.
+    the declared correlation. The assumption, about gaps between dates or the order of records
+    without dates, is a line of the certificate, empty if there is none.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ def _find_dates(fit_data):
     Dates are those of ``X`` followed by ``X_val``, as by ``date_numbers``. They come from ``times``
     or from the index. If the index has one row per date, the model needs no dates (None), the rows
     must be in time order, and the dates of ``X`` alone are returned. Both are None if a table has
-    no dates. Raises ValueError for dates out of order, or a horizon that is not a number of dates.
+    no dates. Raises ValueError for dates that do not fit to the tables, and for a wrong horizon.
     """
     dates = fit_data.times
     tables = (

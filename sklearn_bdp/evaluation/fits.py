@@ -163,13 +163,20 @@ class FinishedFits:
         """
         for line in lines:
             with contextlib.suppress(ValueError, TypeError):  # the line is incomplete
-                fit_key, sklearn_result, power_sums, clipping_fields, weighted_sum, content = (
-                    json.loads(line)
-                )
+                (
+                    fit_key,
+                    sklearn_result,
+                    power_sums,
+                    clipping_fields,
+                    weighted_sum,
+                    predictions_content,
+                ) = json.loads(line)
                 if len(power_sums) != 5:  # of an earlier version of the package: fitted again
                     continue
                 clipping = None if clipping_fields is None else Clipping(*clipping_fields)
-                predictions = None if content is None else _predictions_from_json(content)
+                predictions = None
+                if predictions_content is not None:
+                    predictions = _predictions_from_json(predictions_content)
                 self._fold_scores_by_key[fit_key] = FoldScores(
                     sklearn_result,
                     clipping=clipping,
@@ -188,41 +195,38 @@ class FinishedFits:
             self._keep(row, fold_index, fold_scores)
         return fold_scores
 
-    def add(self, row, fold_index, fit_key, fold_scores, unit_scores=None, node_weights=None):
+    def add(self, row, fold_index, fit_key, fold_scores, date_scores=None, node_weights=None):
         """Keep a finished fit in memory, and append it to the file, if there is one.
 
         A fit without a key (None) is not written to the file, and a file that cannot be written is
         ignored. If ``fold_scores`` have scores of records, their power sums are set, and with
-        ``node_weights`` their weighted sum. ``unit_scores``: scores in [0, 1] of which the power
-        sums are computed, such as means of dates; None: the scores of the test records.
+        ``node_weights`` their weighted sum. ``date_scores``: mean scores of the test dates in
+        [0, 1], of which the power sums are computed; None: they are computed of the test records.
         ``node_weights``: of the test records in the score that predicts the holdout, or None.
         """
         if fold_scores.scores is not None and node_weights is not None:
             fold_scores.weighted_sum = float(node_weights @ fold_scores.scores.astype(float))
         if fold_scores.scores is not None:
-            if unit_scores is None:
-                unit_scores = fold_scores.scores
-            values = unit_scores.astype(float)
-            squares = values**2
-            sums = [values.sum(), squares.sum(), squares @ values, squares @ squares]
-            fold_scores.power_sums = (len(values), *map(float, sums))
+            scores = fold_scores.scores if date_scores is None else date_scores
+            scores = scores.astype(float)
+            squares = scores**2
+            sums = [scores.sum(), squares.sum(), squares @ scores, squares @ squares]
+            fold_scores.power_sums = (len(scores), *map(float, sums))
         if fit_key is not None:
             self._fold_scores_by_key[fit_key] = fold_scores
         if fit_key is not None and self.file is not None:
-            clipping = fold_scores.clipping and astuple(fold_scores.clipping)
+            clipping_fields = fold_scores.clipping and astuple(fold_scores.clipping)
             # The ledger is in the same folder and reports if it cannot be written.
             with contextlib.suppress(OSError, TypeError):
-                content = [
+                entries = [
                     fit_key,
                     fold_scores.sklearn_result,
                     fold_scores.power_sums,
-                    clipping,
+                    clipping_fields,
                     fold_scores.weighted_sum,
+                    fold_scores.predictions and _predictions_as_json(fold_scores.predictions),
                 ]
-                content.append(
-                    fold_scores.predictions and _predictions_as_json(fold_scores.predictions)
-                )
-                line = json.dumps(content, default=float)
+                line = json.dumps(entries, default=float)
                 with self.file.open("a", encoding="utf-8") as stream:
                     stream.write(line + "\n")
         self._keep(row, fold_index, fold_scores)
@@ -236,20 +240,20 @@ class FinishedFits:
         self._n_bytes_left -= 0 if fold_scores.scores is None else fold_scores.scores.nbytes
         while self._n_bytes_left < 0:
             # For each row with per-record scores: the list of its FoldScores.
-            rows_with_scores = [
+            results_of_rows = [
                 list(results_by_fold.values())
                 for results_by_fold in self._fold_scores_by_row.values()
                 if any(result.scores is not None for result in results_by_fold.values())
             ]
-            if len(rows_with_scores) < 2:
+            if len(results_of_rows) < 2:
                 return
             mean_scores = []
-            for row_results in rows_with_scores:
+            for row_results in results_of_rows:
                 counts_and_sums = [result.power_sums[:2] for result in row_results]
                 fold_means = [total / max(count, 1) for count, total in counts_and_sums]
                 mean_scores.append(np.mean(fold_means))
             worst_index = int(np.argmin(np.nan_to_num(mean_scores, nan=-np.inf)))
-            for result in rows_with_scores[worst_index]:
+            for result in results_of_rows[worst_index]:
                 if result.scores is not None:
                     self._n_bytes_left += result.scores.nbytes
                     result.scores = None
@@ -272,10 +276,10 @@ class FinishedFits:
         The kurtosis is NaN if the scores hardly vary.
         """
         power_sums = [result.power_sums for result in self._fold_scores_by_row[row].values()]
-        n_units, *sums = np.sum([(0, 0.0, 0.0, 0.0, 0.0), *power_sums], axis=0)
-        if not n_units:
+        n_scores, *sums = np.sum([(0, 0.0, 0.0, 0.0, 0.0), *power_sums], axis=0)
+        if not n_scores:
             return np.nan, np.nan
-        mean, mean_square, mean_cube, mean_fourth = np.array(sums) / n_units
+        mean, mean_square, mean_cube, mean_fourth = np.array(sums) / n_scores
         variance = float(np.clip(mean_square - mean**2, 0.0, 0.25))
         fourth_moment = (
             mean_fourth - 4.0 * mean * mean_cube + 6.0 * mean**2 * mean_square - 3.0 * mean**4
@@ -324,22 +328,22 @@ class FinishedFits:
             return None
         return Predictions.concatenate([result.predictions[metric_name] for result in row_results])
 
-    def scores(self, row, tests, n):
+    def scores(self, row, test_positions, n_train):
         """Return the scores in [0, 1] of a row on all training records, and the fold of each.
 
         The fold is the index of the one that tested the record. If several folds did, the last one
         counts. Records in no test fold have NaN and -1. The result is None if a fold is unfinished
         or has no scores of records.
-        ``tests``: test positions of each fold; ``n``: number of training records.
+        ``test_positions``: an array for each fold; ``n_train``: number of training records.
         """
         results_by_fold = self._fold_scores_by_row[row]
-        if len(results_by_fold) < len(tests) or any(
+        if len(results_by_fold) < len(test_positions) or any(
             result.scores is None for result in results_by_fold.values()
         ):
             return None
-        scores = np.full(n, np.nan)
-        last_fold = np.full(n, -1)
-        for fold_index, test in enumerate(tests):
+        scores = np.full(n_train, np.nan)
+        last_fold = np.full(n_train, -1)
+        for fold_index, test in enumerate(test_positions):
             scores[test] = results_by_fold[fold_index].scores
             last_fold[test] = fold_index
         return scores, last_fold
@@ -556,9 +560,9 @@ class CrossValidation:
     def _fit(self, tasks, splits, callback_ctx):
         """Run all fits of these candidates; return scikit-learn's results, ordered by row and fold.
 
-        The fits on the whole training set are run, too, if all candidates are verified. If the fits
-        are interrupted, :meth:`Verifier.verify_finished` is called before the error is raised
-        again. Raises ValueError if there are no fits.
+        Fits on the whole training set are run, too, if ``verify="all"`` and no candidates will be
+        eliminated. If the fits are interrupted, :meth:`Verifier.verify_finished` is called before
+        the error is raised again. Raises ValueError if there are no fits.
         """
         verifier = self.verifier
         n_folds = len(splits)
@@ -585,8 +589,10 @@ class CrossValidation:
         try:
             run_jobs(jobs, on_result, **verifier.dispatch)
         except INTERRUPTIONS:
-            unit_scores = {task.row: self.metric.to_unit(row_score(task.row)) for task in tasks}
-            verifier.verify_finished(tasks, unit_scores)
+            cv_scores_by_row = {
+                task.row: self.metric.to_unit(row_score(task.row)) for task in tasks
+            }
+            verifier.verify_finished(tasks, cv_scores_by_row)
             raise
         sklearn_results = [
             results[task.row, fold_index] for task in tasks for fold_index in range(n_folds)
@@ -619,24 +625,24 @@ class CrossValidation:
     def _store_fold(self, job, task, fold_scores):
         """Store the FoldScores of one fit. ``job``: CVFitJob of the fold; ``task``: the FitTask."""
         self._ranking_score(fold_scores.sklearn_result)  # raises if the metric to verify is missing
-        unit_scores = fold_scores.scores
+        date_scores = None
         dates = self.holdout_split.time_ordered_dates()
-        if unit_scores is not None and dates is not None:  # the units are dates
+        if fold_scores.scores is not None and dates is not None:
             _, date_codes = np.unique(dates[job.options["test"]], return_inverse=True)
-            sums_by_date = np.bincount(date_codes, weights=unit_scores.astype(float))
-            unit_scores = sums_by_date / np.bincount(date_codes)
+            sums_by_date = np.bincount(date_codes, weights=fold_scores.scores.astype(float))
+            date_scores = sums_by_date / np.bincount(date_codes)
         node_weights = None
         if self._node_weights is not None:
             node_weights = self._node_weights[job.fold_index]
         self.finished_fits.add(
-            task.row, job.fold_index, task.fit_key, fold_scores, unit_scores, node_weights
+            task.row, job.fold_index, task.fit_key, fold_scores, date_scores, node_weights
         )
 
     def _weighted_or_mean(self, row, n_folds, mean_score):
         """Return the cross-validated score of a row, in score units.
 
         For nodes it is the weighted score that predicts the holdout score. Otherwise, and if the
-        weighted score is unknown, it is ``mean_score``, the mean over the folds.
+        weighted score is unknown, it is ``mean_score``, the mean over the folds. NaN if this is.
         """
         has_weights = self._node_weights is not None and self.metric.is_mean
         if not has_weights or not math.isfinite(mean_score):
@@ -690,8 +696,8 @@ class CrossValidation:
         """Return a list of pairs: the job of each fold, and its unfinished tasks.
 
         scikit-learn's results of fits that were finished earlier are put into the dict ``results``,
-        by row and fold.
-        ``tasks``: one for each candidate; ``splits``: training and test positions of each fold.
+        by row and fold. ``tasks``: one for each candidate; ``splits``: training and test positions
+        of each fold.
         """
         search = self.search
         setup = self.verifier.setup
@@ -747,7 +753,7 @@ class CrossValidation:
         return needs_predictions and fold_scores.predictions is None and not is_failed
 
     def use_public_ranges(self):
-        """Set the range of metrics without a proven bound from the scores of the candidates.
+        """Set the range of metrics without a proven bound from training scores of the candidates.
 
         Errors in time are clipped, and the verifier gets the metrics. If the metric that ranks has
         no proven bound, ``scores`` become those of :meth:`cv_score`.
@@ -811,9 +817,9 @@ class CrossValidation:
         if not np.isfinite(scores).any():
             return None
         best_row = self.first_row + int(np.nanargmax(scores))
-        tests = [test for _, test in self.splits]
+        test_positions = [test for _, test in self.splits]
         n_train = num_samples(self.holdout_split.X)
-        scores_and_folds = self.finished_fits.scores(best_row, tests, n_train)
+        scores_and_folds = self.finished_fits.scores(best_row, test_positions, n_train)
         if scores_and_folds is not None and has_undeclared_range(self.metric):
             record_scores, _ = scores_and_folds
             errors = errors_of_scores(record_scores[np.isfinite(record_scores)], self.metric)
@@ -927,12 +933,12 @@ class CrossValidation:
             warn_undeclared_dependence(self.holdout_split)
             return
         best_row = self.first_row + int(np.nanargmax(scores))
-        tests = [test for _, test in self.splits]
+        test_positions = [test for _, test in self.splits]
         n_train = num_samples(self.holdout_split.X)
         self.dependence_report, self.dependence_scores = check_dependence(
             self.holdout_split,
             self.verifier.setup,
             self.candidates[best_row].params,
             groups=self.split_params.get("groups"),
-            scores_and_folds=self.finished_fits.scores(best_row, tests, n_train),
+            scores_and_folds=self.finished_fits.scores(best_row, test_positions, n_train),
         )

@@ -219,9 +219,9 @@ class HoldoutSplit:
     def from_existing_holdout(cls, holdout, fit_data, correlation, *, has_splitter) -> Self:
         """Return the split in which all data are training records beside a ReusableHoldout.
 
-        ``correlation`` and groups describe the training records here. Without them, a model of the
-        holdout that is not tied to a number of records also describes the training records.
-        Otherwise their dependence is undeclared, which usually gives an InnerFoldsWarning.
+        ``correlation`` and groups describe the training records here. Without them, the model of
+        the holdout also describes the training records, unless it is tied to a number of records.
+        In that case their dependence is undeclared, which usually gives an InnerFoldsWarning.
 
         Parameters
         ----------
@@ -418,7 +418,7 @@ def _check_ambiguous_arguments(estimator, fit_data):
 def _check_coordinates(fit_data):
     """Return the coordinates as an array of shape (n_samples, n_dimensions), None without any.
 
-    Raises ValueError for names that are not columns of ``X``.
+    Raises ValueError for names that are not columns of ``X``, and as ``check_array`` for values.
     """
     coordinates = fit_data.coordinates
     if coordinates is None:
@@ -554,8 +554,8 @@ def _check_split(model, scheme, train, test, *, split_argument):
 
     Chains may be cut, because their model accounts for it. Networks of finite strength may be
     split by nodes (theory G13). Dates of the holdout must be later than those of the training set.
-    ``model``, ``scheme``: of all records; ``train``, ``test``:
-    positions; ``split_argument``: the argument that made the split, for messages.
+    ``model``, ``scheme``: of all records; ``train``, ``test``: positions of training and holdout
+    records; ``split_argument``: the argument that made the split, for messages.
     """
     if scheme.calendar is not None:
         dates = scheme.record_blocks  # date code of each record

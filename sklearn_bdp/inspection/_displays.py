@@ -335,9 +335,9 @@ def _by_parameter(results, param, ranking_scores):
 class BudgetDisplay(Display):
     """Code lengths of the answers of a holdout, by batch.
 
-    Make it with :meth:`from_holdout`. In a batch, queries of later ranks have longer code lengths.
-    Code lengths grow with the information in earlier answers, and half-widths grow with the square
-    roots of code lengths.
+    Make it with :meth:`from_holdout`. Queries of one batch may have different code lengths: those
+    of later ranks are longer. Code lengths grow with the information in earlier answers, and
+    half-widths grow with the square roots of code lengths.
 
     Parameters
     ----------
