@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_bdp._version import __version__
 from sklearn_bdp.ledger.batch_record import BatchRecord, LedgerTotals
 from sklearn_bdp.ledger.records import Answers, canonical
 from sklearn_bdp.metrics.base import Evaluation
@@ -185,6 +186,7 @@ def _exact_report(holdout, plan, context):
         "positives": _positives(
             plan.event_class, estimator.records.y, name=getattr(holdout.y, "name", None)
         ),
+        "version": __version__,
     }
     return record, answers, results
 
@@ -295,6 +297,7 @@ def _private_report(holdout, plan, context):
         "information_spent": record.code_length,
         "rows": rows,
         "units": [scheme.n_units, scheme.unit_name],
+        "version": __version__,
     }
     return record, answers, results
 

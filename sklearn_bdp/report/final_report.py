@@ -57,6 +57,9 @@ class ReportRow(NamedTuple):
     half_width_components: tuple[float, ...] = ()
     positive: str = ""  # the class that is counted, as text; empty without one
     notes: tuple[str, ...] = ()
+    #: Pairs of the number of hits and of records, for a Clopper-Pearson interval; one pair for each
+    #: class if the score is a mean of recalls, and that of the Jaccard index for F1.
+    counts: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, content: dict[str, Any], target: str) -> Self:
@@ -68,6 +71,7 @@ class ReportRow(NamedTuple):
         lower, upper = fields["proven"] or fields["approximate"] or (math.nan, math.nan)
         if fields["value"] is None:
             fields["value"] = math.nan
+        fields["counts"] = tuple(map(tuple, fields.get("counts", ())))
         return cls(**({"target": target} | fields), lower=lower, upper=upper)
 
     @property
@@ -134,6 +138,8 @@ class FinalReport(RenderedResult):
         Assumptions of the intervals.
     time : str
         When the holdout was closed, ISO 8601, UTC.
+    version : str
+        Version of this package that computed the report; empty if it was not recorded.
 
     See Also
     --------
@@ -176,6 +182,7 @@ class FinalReport(RenderedResult):
     time: str
     joint: bool = True
     positives: tuple[str, int] | None = None
+    version: str = ""
     #: In time, in the process that made the report: returns the dates, and the scores of the first
     #: metric by date, by position of each row about one model. None if they are not known.
     _over_time: Any = dataclasses.field(default=None, repr=False, compare=False)

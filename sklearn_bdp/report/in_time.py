@@ -418,10 +418,9 @@ def clip_notes(
 ) -> list[str]:
     """Return sentences on the clip of a row of errors, in time.
 
-    They state the clip, and the number of holdout errors beyond it if there are any. If the clip
-    comes from training errors, they state the percentage of these errors beyond it and, if the
-    training targets are known, the half-width that the interval would have with their range
-    declared.
+    They begin with the clip and end with those of :func:`beyond_clip_notes`. If the clip comes from
+    training errors, they state the percentage of these errors beyond it and, if the training
+    targets are known, the half-width that the interval would have with their range declared.
     ``statement``, ``records``, ``units`` and ``log_failure`` are those of :func:`past_limits`;
     ``plan``: of the report.
     """
@@ -444,9 +443,23 @@ def clip_notes(
                 "If the range of the training targets were declared as bounds=(low, high), the "
                 f"proven interval would be ±{half_width:.3g}."
             )
+    return notes + beyond_clip_notes(statement, records)
+
+
+def beyond_clip_notes(statement: Any, records: Any) -> list[str]:
+    """Return a sentence for each model of a row with holdout errors beyond the clip.
+
+    Parameters
+    ----------
+    statement : Statement
+        The row. Its metric clips errors, of one output.
+    records : ScoredRecords
+        Holdout records and predictions.
+    """
+    notes = []
     for name in statement.models:
         errors = np.abs(records.y - records.predictions(name, "values"))
-        n_clipped = int(np.count_nonzero(errors > clip))
+        n_clipped = int(np.count_nonzero(errors > float(statement.measure.metric.width)))
         if n_clipped:
             notes.append(
                 f"{n_clipped} of {len(errors)} holdout errors of {name} are beyond the clip."

@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sklearn_bdp.intervals.jackknife import GENERIC, SKILL
 from sklearn_bdp.metrics.proofs import BETS, CLASS_MEANS, CLASSES, COUNTS, FREE, PAST, RECALLS, TAIL
+from sklearn_bdp.metrics.registry import statistic_of
 from sklearn_bdp.utils.html import GIVEN_PAST, format_score
 
 #: Names of metrics in prose. Others are their scikit-learn names without underscores.
@@ -62,7 +64,7 @@ _NEGATIVE = "neg_"
 #: Start of the note on errors that are clipped in the proven interval only.
 _CLIPPED_NOTE = "The proven interval is about errors clipped"
 #: Start of the note on a failure probability below those at which a method was checked.
-_LEVEL_NOTE = "The failure probability of this row"
+_LEVEL_NOTE = re.compile(r"The failure probability of this row, \S+, is below (\S+), down to ")
 #: Start of the note on an interval that does not come from the jackknife.
 _FEW_ERRORS_NOTE = "Few records are wrong"
 _TRUNCATED_NOTE = re.compile(r"The proven interval counts differences beyond (±\S+) as that\.")
@@ -103,6 +105,46 @@ _ADJECTIVES = {
 }
 _PAIR = re.compile(" minus | against ")  # between the models of a difference or a skill score
 _MAX_ESTIMATES = 3  # estimates that are named in one sentence
+_MAX_ROWS_WITH_COUNTS = 4  # rows whose counts are named in one sentence
+_SKILL_PREFIX = "skill score ("
+#: Parts of the assumptions of a report.
+_OTHER_ACCOUNT = "another account had answered about the same targets"
+_NO_OTHER_HOLDOUT = "no other holdout is made of these records"
+_KNOWN_SEED = "fixed random_state"
+_UNSTRATIFIED = "not stratified by their targets"
+#: Note on the holdout errors beyond a clip.
+_BEYOND_CLIP = re.compile(
+    r"(?P<count>[\d,]+) of (?P<n>[\d,]+) holdout errors of (?P<model>.+) are beyond the clip\."
+)
+#: Definitions of metrics of calibration, and their names in prose.
+_CALIBRATION = {
+    "calibration_intercept": (
+        "The calibration intercept is that of a logistic regression of the outcome with the log "
+        "odds of the prediction as offset (ideal value 0; negative if predictions are too high on "
+        "average)."
+    ),
+    "calibration_slope": (
+        "The calibration slope is that of a logistic regression of the outcome on the log odds of "
+        "the prediction (ideal value 1; below 1 if predictions are too extreme)."
+    ),
+}
+_CALIBRATION_NAMES = {
+    "calibration_intercept": "the calibration intercept",
+    "calibration_slope": "the calibration slope",
+}
+#: Scales of jackknife intervals in prose, and the metrics with such a scale.
+_SCALE_NAMES = {
+    "unit": "the logit scale",
+    "signed": "Fisher's z scale",
+    "loss": "the log scale",
+    "explained": "the scale of -log(1 - score)",
+}
+_SCALE_SUBJECTS = {
+    "unit": "scores from 0 to 1 of single models",
+    "signed": "correlations of single models",
+    "loss": "losses of single models",
+    "explained": "the explained proportions of loss of single models",
+}
 #: Parameters of a model that do not describe it, in the code of the model.
 _UNNAMED_PARAMETERS = re.compile(
     r"(?<=\()((random_state|n_jobs|verbose)=\w+(, )?)+|, (random_state|n_jobs|verbose)=\w+"
@@ -134,8 +176,11 @@ def methods_section(report: Any, letter_of_model: Mapping[str, str]) -> str:
         approximate_rows = []
     if proven_rows:
         has_approximate = len(approximate_rows) > 0
-        sentences += _proven_sentences(report, proven_rows, has_approximate=has_approximate)
+        sentences += _proven_sentences(
+            report, proven_rows, letter_of_model, has_approximate=has_approximate
+        )
         sentences.append(_assumption_sentence(report, proven_rows))
+        sentences += _use_assumptions(report)
     if approximate_rows:
         sentences += _approximate_sentences(report, approximate_rows, letter_of_model)
     if proven_rows and approximate_rows:
@@ -144,11 +189,9 @@ def methods_section(report: Any, letter_of_model: Mapping[str, str]) -> str:
     sentences += _sentences_on_missing_intervals(report, letter_of_model)
     if any(row.metric.startswith(_THRESHOLD_METRICS) for row in report.rows):
         model = "each model" if len(_models(report)) > 1 else "the model"
-        sentences.append(
-            f"Records were classified by {model}'s default rule, for most classifiers of two "
-            "classes a predicted probability above 0.5."
-        )
-    sentences.append("Intervals were computed with the Python package sklearn_bdp.")
+        sentences.append(f"Records were classified by the predict method of {model}.")
+    version = f", version {report.version}" * bool(report.version)
+    sentences.append(f"Intervals were computed with the Python package sklearn_bdp{version}.")
     return " ".join(sentences)
 
 
@@ -181,7 +224,8 @@ def _sample_sentences(report):
     if unit_name == "groups" and report.per == "unit":
         metric_names = {row.metric.partition(" (")[0] for row in report.rows}
         class_records = {
-            "recall": "a positive one",
+            "recall": "a random positive one",
+            "specificity": "a random negative one",
             _AUC: "a random positive and a random negative one",
         }
         class_texts = [
@@ -223,27 +267,31 @@ def _count_text(row, unit_name):
 def _use_sentences(report):
     """Yield sentences on the use of the holdout before this report."""
     n_rows = len(report.rows)
-    estimates = "1 estimate" if n_rows == 1 else f"{n_rows} estimates"
+    fixed = f"models and metrics of the final evaluation ({n_rows} estimates) were"
+    if n_rows == 1:
+        fixed = "model and the metric of the final evaluation were"
     if report.n_batches:
         rounds = "1 round" if report.n_batches == 1 else f"{report.n_batches:,} rounds"
-        scores = f"{report.n_answered:,} performance estimates on the same holdout had been"
-        if report.n_answered == 1:
-            scores = "1 performance estimate on the same holdout had been"
+        queries = "1 query" if report.n_answered == 1 else f"{report.n_answered:,} queries"
         models = "models" if len(_models(report)) > 1 else "model"
-        union_bound = " (a union bound over the possible released values)"
+        union_bound = " (a union bound over the values that the answers could have had)"
         if any(_NOISE in row.method for row in report.rows):
             union_bound = ""
         yield (
-            f"Before this evaluation, {scores} disclosed in {rounds} of model selection and may "
-            f"have influenced the choice of the final {models}. The levels of all intervals were "
-            f"raised to allow for this{union_bound}. The point estimates are the observed values "
-            "and were not corrected for selection. The models and metrics of the final evaluation "
-            f"({estimates}) were fixed before it."
+            f"Before this evaluation, the same holdout had answered {queries} in {rounds} of model "
+            f"selection, which may have influenced the choice of the final {models}. Each answer "
+            "was a score computed without the holdout, unless the holdout contradicted it "
+            f"({report.n_above:,} of {report.n_answered:,}). The levels of all intervals were "
+            f"raised to allow for these answers{union_bound}. The point estimates are the observed "
+            f"values and were not corrected for selection. The {fixed} fixed before it."
         )
     else:
+        yield f"The holdout had not been evaluated before. The {fixed} specified in advance."
+    if any(_OTHER_ACCOUNT in text for text in report.assumptions):
         yield (
-            "The holdout had not been evaluated before. The models and metrics of the evaluation "
-            f"({estimates}) were specified in advance."
+            "Another holdout with the same outcomes had been evaluated separately. Its evaluations "
+            "are not counted here: coverage requires that no feature, model or metric was chosen "
+            "from them."
         )
     if report.refit:
         yield f"Models were refitted {report.refit} on all records known by then."
@@ -255,12 +303,13 @@ def _difference_sentences(report, letter_of_model):
     ``letter_of_model``: letters that replace names of models in the table.
     """
     pairs = _pairs(report, " minus ", letter_of_model)
+    scored = _unit_name(report) if _is_in_time(report) else "records"
     if len(pairs) == 1:
-        yield f"The difference between models is {' minus '.join(pairs[0])} on the same records."
+        yield f"The difference between models is {' minus '.join(pairs[0])} on the same {scored}."
     elif pairs:
         yield (
             "Differences between models are those of the first minus the second model on the same "
-            "records."
+            f"{scored}."
         )
     gap_names = [row.subgroup for row in report.rows if " minus " in row.subgroup]
     gap_names = list(dict.fromkeys(gap_names))
@@ -271,22 +320,42 @@ def _difference_sentences(report, letter_of_model):
     elif gap_names:
         yield "Differences between subgroups are those of the first minus the second subgroup."
     pairs = _pairs(report, " against ", letter_of_model)
-    if len(pairs) == 1:
-        first, second = pairs[0]
-        yield f"The skill score is 1 minus the mean loss of {first} divided by that of {second}."
-    elif pairs:
+    skill_metrics = dict.fromkeys(
+        _prose_name(row.metric.removeprefix(_SKILL_PREFIX).removesuffix(")").partition(" (")[0])
+        for row in report.rows
+        if row.metric.startswith(_SKILL_PREFIX)
+    )
+    if pairs:
+        first, second = pairs[0] if len(pairs) == 1 else ("the first", "the second model")
         yield (
-            "The skill score of a model against another is 1 minus its mean loss divided by that "
-            "of the other."
+            f"The skill score is 1 - A/B, where A and B are the {_listed([*skill_metrics])} of "
+            f"{first} and {second}."
         )
+    yield from _sign_sentences(report)
+
+
+def _sign_sentences(report):
+    """Yield sentences on the signs in the table, and definitions of calibration metrics.
+
+    The ideal value of these metrics is not the largest one.
+    """
+    calibration = [name for name in _CALIBRATION if any(r.metric == name for r in report.rows)]
+    for name in calibration:
+        yield _CALIBRATION[name]
     loss_rows = [row for row in report.rows if row.metric.startswith(_NEGATIVE)]
+    exception = f", except for {_listed([_CALIBRATION_NAMES[name] for name in calibration])}"
+    exception *= bool(calibration)
     if any(" minus " in row.model + row.subgroup for row in loss_rows):
         yield (
             "In the table, losses and their differences are multiplied by -1: larger values are "
-            "better, and a positive difference favors the first one."
+            "better, and a positive difference favors the model or subgroup that is named "
+            f"first{exception}."
         )
     elif loss_rows:
-        yield "In the table, losses have a negative sign, so that larger values are better."
+        yield (
+            "In the table, losses have a negative sign, so that larger values are "
+            f"better{exception}."
+        )
 
 
 def _pairs(report, separator, letter_of_model):
@@ -333,13 +402,13 @@ def _estimate_sentences(report, letter_of_model):
     simultaneous = "simultaneous " * (report.joint and len(report.rows) > 1)
     kind = "approximate " * (first.proven is None) + simultaneous
     interval = f"{kind}{level} confidence interval {_limits_text(lower, upper)}"
-    if first.proven is not None and first.approximate is not None:
+    # An approximate interval for unclipped errors does not belong to this estimate.
+    has_same_target = not any(note.startswith(_CLIPPED_NOTE) for note in first.notes)
+    if first.proven is not None and first.approximate is not None and has_same_target:
         approximate_lower, approximate_upper = first.approximate
         if name.startswith(_NEGATIVE):
             approximate_lower, approximate_upper = -approximate_upper, -approximate_lower
         limits_text = _limits_text(approximate_lower, approximate_upper)
-        if any(note.startswith(_CLIPPED_NOTE) for note in first.notes):
-            limits_text = f"for unclipped errors {limits_text}"
         interval += f", approximate {simultaneous}{level} confidence interval {limits_text}"
     yield f"The {subject} was {format_score(value)} ({interval})."
 
@@ -412,7 +481,7 @@ def _sentences_on_several_targets(report, targets, model):
     if not math.isfinite(first.lower):
         return
     intervals = "The interval above is"
-    if first.proven is not None and first.approximate is not None:
+    if ", approximate" in next(_estimate_sentences(report, {}), ""):
         intervals = "Both intervals above are"
     yield f"{intervals} for estimand (1). The point estimate is the same for (2)."
 
@@ -442,21 +511,67 @@ def _prose_name(metric_name):
     return _PROSE_NAMES.get(metric_name, metric_name.removeprefix(_NEGATIVE).replace("_", " "))
 
 
-def _proven_sentences(report, rows, *, has_approximate):
-    """Yield sentences on the coverage and the methods of proven intervals.
+def _joint_alpha_text(report, joint_alpha):
+    """Return a phrase on the failure probability of all intervals of a kind together.
 
-    ``rows``: those with a proven interval. ``has_approximate``: whether the report has approximate
-    intervals, too.
+    ``joint_alpha``: that probability.
+    """
+    reason = "to allow for the earlier answers"
+    if not report.n_batches:
+        reason = "because a part was reserved for queries before the report"
+    alpha = _percent(1.0 - report.confidence_level)
+    return (
+        f"a joint failure probability of {100.0 * joint_alpha:.3g}% instead of {alpha} ({reason})"
+    )
+
+
+def _count_sentences(report, rows, letter_of_model):
+    """Yield a sentence on the counts of Clopper-Pearson intervals, if they are few.
+
+    ``rows``: those with a proven interval. ``letter_of_model``: see :func:`_short_name`.
+    """
+    rows = [row for row in rows if row.counts]
+    if not 0 < len(rows) <= _MAX_ROWS_WITH_COUNTS:
+        return
+    has_one_model = len(_models(report)) == 1
+    texts = []
+    for row in rows:
+        name = _prose_name(row.metric.partition(" (")[0])
+        if row.metric.startswith("f1"):
+            name = "Jaccard index"
+        owner = "" if has_one_model else f" of {_short_name(report, row, letter_of_model)}"
+        fractions = [f"{numerator:,}/{denominator:,}" for numerator, denominator in row.counts]
+        by_class = " by class" * (len(fractions) > 1)
+        name = "recall" if by_class else name
+        texts.append(f"{name}{owner}{by_class} {_listed(fractions)}")
+    yield (
+        f"The proportions are {_listed(texts)}."
+        if len(rows) > 1
+        else (f"The proportion is {texts[0]}.")
+    )
+
+
+def _proven_level_sentences(report, rows, *, has_approximate):
+    """Yield sentences on the coverage of proven intervals.
+
+    ``rows`` and ``has_approximate``: those of :func:`_proven_sentences`.
     """
     coverage = " with proven coverage" * has_approximate
     level = _percent(1.0 - report.alpha_proven)
     probability = f"with probability at least {_percent(report.confidence_level)}"
-    earlier = " and all proven intervals released earlier" * bool(report.n_batches)
+    earlier = " and all proven intervals of the earlier answers" * bool(report.n_batches)
     if not report.joint:
+        allowance = ", allowing for the earlier answers" * bool(report.n_batches)
         yield (
             f"Each confidence interval{coverage} was computed at level {level}, so that by itself "
-            f"it covers its target {probability}, after any earlier evaluations."
+            f"it covers its target {probability}{allowance}."
         )
+        if len(report.rows) > 1:
+            yield (
+                "Intervals were not adjusted for the number of estimates: an interval that is "
+                "selected after the results were seen, such as that of the best model, has no such "
+                "guarantee."
+            )
     elif len(rows) == 1:
         claim = "It covers its target"
         if earlier:
@@ -466,17 +581,27 @@ def _proven_sentences(report, rows, *, has_approximate):
             f"{probability}."
         )
     else:
+        joint_alpha = _joint_alpha_text(report, len(rows) * report.alpha_proven)
         yield (
-            f"The {len(rows)} confidence intervals{coverage} were computed at level {level} each. "
-            f"They{earlier} cover their targets simultaneously {probability}."
+            f"The {len(rows)} confidence intervals{coverage} were computed at level {level} each, "
+            f"{joint_alpha}. They{earlier} cover their targets simultaneously {probability}."
         )
+
+
+def _proven_sentences(report, rows, letter_of_model, *, has_approximate):
+    """Yield sentences on the coverage and the methods of proven intervals.
+
+    ``rows``: those with a proven interval. ``letter_of_model``: see :func:`_short_name`.
+    ``has_approximate``: whether the report has approximate intervals, too.
+    """
+    yield from _proven_level_sentences(report, rows, has_approximate=has_approximate)
     yield from _method_sentences(report, rows)
-    transformed = ("f1", "jaccard")
-    if any(
-        row.metric.startswith(transformed) and row.proven is not None and COUNTS in row.method
-        for row in report.rows
-    ):
-        yield "Intervals of F1 are those of the Jaccard index J, a proportion, as 2J/(1 + J)."
+    yield from _count_sentences(report, rows, letter_of_model)
+    if any(row.metric.startswith("f1") and COUNTS in row.method for row in rows):
+        yield (
+            "Intervals of F1 were obtained from those of the Jaccard index J, a proportion, by the "
+            "transformation F1 = 2J/(1 + J)."
+        )
     methods = [row.method for row in rows]
     rows_by_recall = [row for row in rows if "for each class" in row.method]
     if rows_by_recall:
@@ -496,7 +621,8 @@ def _proven_sentences(report, rows, *, has_approximate):
     if report.units[1] == "groups" and any(method.startswith(by_class) for method in methods):
         yield (
             f"The bounds for {_listed(_metrics_of(rows, by_class))} use one randomly chosen record "
-            "of each group."
+            "of each group. Point estimates and approximate intervals use all records, so that a "
+            "bound need not be centered at the estimate."
         )
     yield from _truncation_sentences(rows)
     if _is_in_time(report):
@@ -532,17 +658,14 @@ def _truncation_sentences(rows):
             rows_by_limit.setdefault(match[1], []).append(row)
     if not rows_by_limit:
         return
-    n_differences = sum(" minus " in row.model for row in rows)
-    n_truncated = sum(map(len, rows_by_limit.values()))
-    limits = []
-    for limit, truncated_rows in rows_by_limit.items():
-        metrics = ""
-        if len(rows_by_limit) > 1 or n_truncated < n_differences:
-            metrics = f" in {_listed([*dict.fromkeys(map(_with_article, truncated_rows))])}"
-        limits.append(f"{limit}{metrics}")
+    limits = [
+        f"{limit} in {_listed([*dict.fromkeys(map(_with_article, truncated_rows))])}"
+        for limit, truncated_rows in rows_by_limit.items()
+    ]
     yield (
-        "For the proven intervals, differences per record beyond a limit fixed without the holdout "
-        f"count as that limit: {_listed(limits)}."
+        "Proven intervals of differences between models refer to the mean of differences per "
+        f"record that are limited to {_listed(limits)} (fixed without the holdout). Estimates and "
+        "approximate intervals refer to unlimited differences."
     )
 
 
@@ -589,10 +712,27 @@ def _assumption_sentence(report, rows):
         return (
             f"Proven coverage requires independent {unit_name}, of which none was used for fitting."
         )
+    unstratified = ", without stratification by outcome,"
+    unstratified *= any(_UNSTRATIFIED in text for text in report.assumptions)
     return (
-        f"Proven coverage requires independent {unit_name} that were drawn from one population and "
-        "not used for fitting."
+        f"Proven coverage requires independent {unit_name} that were drawn from one "
+        f"population{unstratified} and not used for fitting."
     )
+
+
+def _use_assumptions(report):
+    """Yield a sentence on what coverage requires of the use of the holdout."""
+    conditions = []
+    if report.n_batches:
+        conditions.append(
+            "that the queries of a round were fixed before any of its answers was seen"
+        )
+    if any(_NO_OTHER_HOLDOUT in text for text in report.assumptions):
+        conditions.append("that no other holdout was made of these records")
+    if any(_KNOWN_SEED in text for text in report.assumptions) and report.n_batches:
+        conditions.append("that no user of the holdout knew its random seed")
+    if conditions:
+        yield f"It also requires {_listed(conditions)}."
 
 
 def _method_sentences(report, rows):
@@ -722,11 +862,36 @@ def _clip_sentences(report):
             )
         elif errors:
             yield "This holds for all scores and intervals of this metric."
+        if errors:
+            yield from _beyond_clip_sentences(report, metric)
         if unclipped:
             yield (
                 f"{unclipped[0].upper()}{unclipped[1:]} use unclipped errors, so that they may "
                 "deviate from those of the clipped scores."
             )
+
+
+def _beyond_clip_sentences(report, metric):
+    """Yield sentences on the holdout errors beyond the clip of a metric.
+
+    ``metric``: its name in the table.
+    """
+    counts = [
+        match
+        for row in report.rows
+        if row.metric == metric and not row.subgroup
+        for match in map(_BEYOND_CLIP.fullmatch, row.notes)
+        if match
+    ]
+    has_proven = any(row.metric == metric and row.proven is not None for row in report.rows)
+    bound = "The proven intervals give" if has_proven else "The intervals give"
+    texts = [
+        f"{match['count']} of {match['n']} errors of {_described_model(report, match['model'])}"
+        for match in counts
+    ]
+    if 0 < len(texts) <= _MAX_ESTIMATES:
+        yield f"In the holdout, {_listed(texts)} exceeded this limit."
+    yield f"{bound} no upper bound for the mean of unclipped errors, which is at least as large."
 
 
 def _unclipped_comparisons(report, name):
@@ -752,16 +917,19 @@ def _approximate_sentences(report, rows, letter_of_model):
     """
     yield from _level_sentences(report, rows)
     yield from _jackknife_sentences(report, rows)
-    rows_beyond_levels = [
-        row for row in rows if any(note.startswith(_LEVEL_NOTE) for note in row.notes)
-    ]
+    rows_beyond_levels = [row for row in rows if any(map(_LEVEL_NOTE.match, row.notes))]
     if rows_beyond_levels:
         intervals, is_one = _intervals_text(report, rows_beyond_levels, rows, letter_of_model)
-        levels = f"The level of {intervals} is" if is_one else f"The levels of {intervals} are"
+        matches = [_LEVEL_NOTE.match(note) for row in rows_beyond_levels for note in row.notes]
+        tested_alphas = {float(match[1]) for match in matches if match}
+        tested = "those"
+        if len(tested_alphas) == 1:
+            tested = f"{_percent(1.0 - tested_alphas.pop())},"
         their = "its" if is_one else "their"
         yield (
-            f"{levels} beyond those that were checked by simulation, so that {their} coverage may "
-            "be lower."
+            f"The level of {intervals} exceeds {tested} up to which the developers of the software "
+            f"checked this method by simulation, so that {their} coverage may be below the nominal "
+            "one."
         )
     dominated_rows = [
         row for row in rows if any(note.startswith(_FEW_UNITS_NOTES) for note in row.notes)
@@ -804,32 +972,31 @@ def _level_sentences(report, rows):
     level = _percent(1.0 - report.alpha_approximate)
     confidence = _percent(report.confidence_level)
     basis = "based on a large-sample approximation"
+    allowance = ", allowing for the earlier answers" * bool(report.n_batches)
     if not report.joint:
         yield (
             f"Each approximate confidence interval{purpose}, computed at level {level}, by itself "
-            f"has nominal coverage of {confidence}, {basis}."
+            f"has nominal coverage of {confidence}{allowance}, {basis}."
         )
         return
-    intervals = f"{len(rows)} approximate confidence intervals{purpose} were"
+    intervals = f"The {len(rows)} approximate confidence intervals{purpose} were"
     each_text = " each"
-    levels_text = "these levels"
     if len(rows) == 1:
-        intervals = f"approximate confidence interval{purpose} was"
+        intervals = f"The approximate confidence interval{purpose} was"
         each_text = ""
-        levels_text = "this level"
-    allowance = ", allowing for the earlier evaluations," * bool(report.n_batches)
-    simultaneous = ""
-    if len(report.rows) > 1:
-        simultaneous = "simultaneous "
+    if len(report.rows) == 1:
+        yield (
+            f"{intervals} computed at level {level}. Its nominal coverage is "
+            f"{confidence}{allowance}, {basis}."
+        )
+        return
+    joint_alpha = _joint_alpha_text(report, len(report.rows) * report.alpha_approximate)
+    all_estimates = "both estimates"
+    if len(report.rows) > 2:
         all_estimates = f"all {len(report.rows)} estimates"
-        if len(report.rows) == 2:
-            all_estimates = "both estimates"
-        reserve = ", after a part of the failure probability was reserved for earlier evaluations"
-        reserve *= bool(report.n_batches)
-        allowance = f", allowing for {all_estimates} (Bonferroni{reserve}),"
     yield (
-        f"The {intervals} computed at level {level}{each_text}. At {levels_text}, the "
-        f"{simultaneous}nominal coverage{allowance} is {confidence}, {basis}."
+        f"{intervals} computed at level {level}{each_text}, for {all_estimates} {joint_alpha}. "
+        f"Simultaneous nominal coverage is {confidence}, {basis}."
     )
 
 
@@ -843,12 +1010,14 @@ def _jackknife_sentences(report, rows):
     if jackknife_rows:
         yield (
             f"Approximate intervals use jackknife standard errors over {left_out_units} and "
-            "Student quantiles, where useful on a transformed scale or with a skewness correction "
-            "(Hall 1992)."
+            f"Student quantiles{_scales_text(report, jackknife_rows)}."
         )
+        yield from _skewness_sentences(report, jackknife_rows)
     if len(jackknife_rows) < len(rows):
-        method = "an empirical likelihood" if unit_name == "groups" else "order statistics"
-        yield f"Intervals of the median error use {method}."
+        method = "order statistics (a sign test)"
+        if unit_name == "groups":
+            method = "an empirical likelihood with the groups as units (Owen 2001)"
+        yield f"Approximate intervals of the median absolute error use {method} instead."
     if any(note.startswith(_FEW_ERRORS_NOTE) for row in rows for note in row.notes):
         yield (
             "Where few records are wrong, the approximate interval is that of a proportion with "
@@ -871,6 +1040,69 @@ def _jackknife_sentences(report, rows):
                 "For estimand (2), forecasts overlap, and autocovariances were added with Bartlett "
                 f"weights that reach 0 at a lag of {bandwidth:.3g} {unit_name}."
             )
+
+
+def _statistic(row):
+    """Return the statistic behind an approximate row, by the name of its metric.
+
+    It is that of an arbitrary function if no metric has that name.
+    """
+    name = row.metric.partition(" (")[0]
+    if row.metric.startswith(_SKILL_PREFIX):
+        return SKILL
+    try:
+        return statistic_of(name)
+    except ValueError:
+        return GENERIC
+
+
+def _scales_text(report, rows):
+    """Return a phrase on the scales of jackknife intervals, empty if all are untransformed.
+
+    ``rows``: those with a jackknife interval.
+    """
+    names_by_scale = {}
+    for row in rows:
+        statistic = _statistic(row)
+        scale = statistic.scale
+        if _is_in_time(report):
+            scale = statistic.dates.scale or scale
+        is_difference = " minus " in row.model + row.subgroup
+        if scale in _SCALE_NAMES and not is_difference:
+            names = names_by_scale.setdefault(scale, [])
+            names.append(_with_article(row))
+    texts = []
+    for scale, names in names_by_scale.items():
+        unique_names = list(dict.fromkeys(names))
+        subject = _listed(unique_names)
+        if len(unique_names) > _MAX_ESTIMATES:
+            subject = _SCALE_SUBJECTS[scale]
+        texts.append(f"on {_SCALE_NAMES[scale]} for {subject}")
+    return f", {'; '.join(texts)}" if texts else ""
+
+
+def _skewness_sentences(report, rows):
+    """Yield a sentence on jackknife intervals that are corrected for skewness.
+
+    ``rows``: those with a jackknife interval.
+    """
+    corrected_rows = [
+        row
+        for row in rows
+        if _is_in_time(report)
+        or _statistic(row).corrects_skewness[" minus " in row.model + row.subgroup]
+    ]
+    if corrected_rows:
+        estimates = _estimates(corrected_rows)
+        purpose = f" for {_listed(estimates)}"
+        if len(corrected_rows) == len(rows):
+            purpose = ""
+        elif len(estimates) > _MAX_ESTIMATES:
+            purpose = f" for {len(corrected_rows)} estimates"
+        yield (
+            "The wider one of each limit and of the limit with a skewness correction (Hall 1992) "
+            f"was used{purpose}."
+        )
 
 
 def _family_sentences(report):

@@ -66,15 +66,7 @@ class ProvenRows:
         """
         low, high = statement.measure.score_range
         range_length = high - low
-        in_subgroup = self.plan.masks[statement.subgroups[0]] if statement.subgroups else 1.0
-        # Of each model: numerators and denominators of the records, 0 outside of the subgroup.
-        contributions = [
-            [
-                in_subgroup * values
-                for values in self.records.contributions(statement.measure, model_name)
-            ]
-            for model_name in statement.models
-        ]
+        contributions = self._contributions(statement)
         numerators, denominators = contributions[-1]
         if len(contributions) == 2:
             baseline_numerators, _ = contributions[0]
@@ -84,6 +76,40 @@ class ProvenRows:
             numerators = 0.5 * (denominators + np.clip(differences, -1.0, 1.0))
         unit_lower, unit_upper = self._unit_limits(statement, numerators, denominators, log_alpha)
         return low + range_length * unit_lower, low + range_length * unit_upper
+
+    def _contributions(self, statement):
+        """Return the contributions of each model: numerators and denominators of all records.
+
+        Both are arrays of shape (n,), and 0 outside of the subgroup of the statement.
+        """
+        in_subgroup = self.plan.masks[statement.subgroups[0]] if statement.subgroups else 1.0
+        return [
+            [
+                in_subgroup * values
+                for values in self.records.contributions(statement.measure, model_name)
+            ]
+            for model_name in statement.models
+        ]
+
+    def counts(self, statement: Statement) -> list[list[int]]:
+        """Return the numbers of hits and of records behind a Clopper-Pearson interval.
+
+        A mean of recalls has a pair for each class. Differences, gaps and rows with another method
+        have none. The pair of an F1 score is that of its Jaccard index.
+        """
+        if len(statement.subgroups) == 2 or len(statement.models) == 2:
+            return []
+        if statement.recalls:
+            return [counts for recall in statement.recalls for counts in self.counts(recall)]
+        if statement.proven != COUNTS:
+            return []
+        numerators, denominators = self._contributions(statement)[0]
+        n_hits = round(float(numerators.sum()))
+        n_records = round(float(denominators.sum()))
+        if getattr(statement.measure.metric, "ratio_kind", "share") == "f1":
+            n_hits //= 2  # F1 counts each true positive twice
+            n_records -= n_hits
+        return [[n_hits, n_records]]
 
     def _unit_limits(self, statement, numerators, denominators, log_alpha):
         """Return limits in [0, 1] from each record's contribution to numerator and denominator.

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_bdp.accounting.spending import report_attempt_length
+from sklearn_bdp.metrics.means import ClippedError
 from sklearn_bdp.metrics.proofs import PAST
 from sklearn_bdp.release.guarantee import estimand_text
 from sklearn_bdp.report.approximate_rows import NEEDS_CHAIN, ApproximateRows, finite_ends
 from sklearn_bdp.report.final_report import NO_APPROXIMATE
-from sklearn_bdp.report.in_time import clip_notes, unique_dates
+from sklearn_bdp.report.in_time import beyond_clip_notes, clip_notes, unique_dates
 from sklearn_bdp.report.measures import ScoredRecords, UndefinedScore, is_label
 from sklearn_bdp.report.plan import Plan, Statement
 from sklearn_bdp.report.proven_rows import ProvenRows
@@ -120,7 +121,7 @@ class RowEstimator:
         return row
 
     def _proven_fields(self, statement, value, log_alphas):
-        """Return the fields of a proven row: its ends, and the components of its half-width.
+        """Return the fields of a proven row: ends, components of the half-width, and counts.
 
         ``value``: of the row. The ends are None unless both are finite.
         """
@@ -139,6 +140,7 @@ class RowEstimator:
         return {
             "proven": finite_ends((lower, upper)),
             "parts": [sampling, half_width - sampling, noise],
+            "counts": self.proven.counts(statement),
         }
 
     def _approximate_fields(self, statement, log_alpha, proven_ends):
@@ -164,6 +166,12 @@ class RowEstimator:
             )
         if statement.measure.note:
             notes.append(statement.measure.note)
+        is_about_one_model = len(statement.models) == 1 and not statement.subgroups
+        clips_one_output = (
+            isinstance(statement.measure.metric, ClippedError) and self.records.y.ndim == 1
+        )
+        if clips_one_output and is_about_one_model and statement.proven not in ("", PAST):
+            notes += beyond_clip_notes(statement, self.records)
         if statement.proven == PAST and self.approximate.uses_unclipped_errors(statement):
             notes += clip_notes(statement, self.records, self.units, self.plan, log_alpha_proven)
         for model_name in statement.models:

@@ -90,7 +90,9 @@ def test_better_than_a_forecast_without_a_model(horizon):
         assert "There are two estimands" in methods
         conditions = [row.target.partition(", each given ")[2] for row in rows]
         assert f"each given (1) {conditions[0]} or (2) {conditions[1]}." in methods
-        assert "are for estimand (1). The point estimate is the same for (2)." in methods
+        assert "is for estimand (1). The point estimate is the same for (2)." in methods
+        assert "The skill score is 1 - A/B, where A and B are the mean absolute error" in methods
+        assert "on the same days" in methods
         assert "bounded by the distance of both forecasts" in methods
         assert "Neither refers to other periods" in methods
         assert "lag of 14 days" in methods

@@ -17,6 +17,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import (
     average_precision_score,
+    confusion_matrix,
     f1_score,
     get_scorer,
     make_scorer,
@@ -28,7 +29,7 @@ from sklearn.model_selection import KFold, StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler, scale
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV, __version__
 from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.correlation import Groups, MarkovNetwork
 from sklearn_bdp.diagnostics.overlap import forget_answered_targets
@@ -825,7 +826,7 @@ def test_methods_state_losses_and_names_as_papers_do():
         Ranks(), scoring=["roc_auc", "f1_macro"], by={"half": np.arange(len(y)) % 2}
     )
     methods = report.methods()
-    for words in ("area under the ROC curve", "default rule", f"{len(report.rows)} estimates",
+    for words in ("area under the ROC curve", "predict method", f"{len(report.rows)} estimates",
                   "population of the holdout records", "Hoeffding 1963", "opposite limits",
                   "half=1 minus half=0", "half the failure probability",
                   "specified in advance"):  # fmt: skip
@@ -884,16 +885,53 @@ def test_methods_explain_losses_clips_and_letters():
         compare=second,
     )
     methods = report.methods()
-    for words in ("positive difference favors the first", f"of model A ({first}) was",
+    for words in ("positive difference favors the model", f"of model A ({first}) was",
                   f"Model B is {second}.", "count as 0.01", "one population",
-                  "allowing for all 21 estimates (Bonferroni)",
+                  "for all 21 estimates a joint failure probability of",
+                  "The level of the approximate intervals for",
+                  "up to which the developers of the software checked this method by simulation",
+                  "on the log scale for log loss",
                   "on the numbers of records of each class",
                   "The difference between models is model A minus model B",
-                  "The levels of the approximate intervals for",
-                  "are beyond those that were checked by simulation",
                   "Only approximate intervals are available for differences between models in the "
                   "area under the ROC curve"):  # fmt: skip
         assert words in methods
+
+
+def test_methods_state_the_counts_of_clopper_pearson_intervals():
+    X, y = data()
+    train, test = slice(0, 200), slice(200, 400)
+    model = LogisticRegression().fit(X[train], y[train])
+    report = ReusableHoldout(X[test], y[test]).final_report(
+        model, scoring=["f1", "precision", "recall"], joint=False
+    )
+    negatives, positives = confusion_matrix(y[test], model.predict(X[test]))
+    _, false_positives = negatives.tolist()
+    missed, hits = positives.tolist()
+    counts = {row.metric: row.counts for row in report.rows}
+    assert counts["f1"] == ((hits, hits + missed + false_positives),)
+    assert counts["precision"] == ((hits, hits + false_positives),)
+    assert counts["recall"] == ((hits, hits + missed),)
+    methods = report.methods()
+    assert f"precision {hits}/{hits + false_positives}, and" in methods
+    assert "F1 = 2J/(1 + J)" in methods
+    assert "Intervals were not adjusted for the number of estimates" in methods
+    assert f"version {__version__}." in methods
+    assert ReusableHoldout(X[test], y[test]).final_report(model).rows[0].counts == (
+        (int((model.predict(X[test]) == y[test]).sum()), 200),
+    )
+
+
+def test_methods_define_metrics_of_calibration():
+    X, y = data()
+    model = LogisticRegression().fit(X[:200], y[:200])
+    report = ReusableHoldout(X[200:], y[200:]).final_report(
+        model, scoring=["calibration_intercept", "calibration_slope", "neg_brier_score"]
+    )
+    methods = report.methods()
+    assert "log odds of the prediction as offset (ideal value 0" in methods
+    assert "on the log odds of the prediction (ideal value 1" in methods
+    assert "except for the calibration intercept and the calibration slope." in methods
 
 
 def test_methods_state_the_reason_of_a_missing_interval():
