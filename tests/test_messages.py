@@ -11,7 +11,7 @@ from scipy.stats import loguniform
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, make_scorer, precision_score
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -160,6 +160,10 @@ MISTAKES = {
     "a distribution without n_iter": (
         lambda: search(grid={"C": loguniform(0.1, 1.0)}),
         "param_grid['C'] is a distribution, which needs n_iter. Set n_iter=20",
+    ),
+    "a scorer that looks for the worst model": (
+        lambda: search(scoring=make_scorer(precision_score, greater_is_better=False)),
+        "Set greater_is_better=True in make_scorer.",
     ),
     "a missing target": (
         lambda: search(y=np.where(np.arange(200) == 3, np.nan, Y)),

@@ -47,7 +47,7 @@ class Clipping:
     """Effect of clipping on some training records; sums are in score units."""
 
     n: int  # number of records
-    n_clipped: int  # number of records whose score clipping changes
+    n_clipped: int  # number of records whose score clipping raises
     clipped_sum: float  # sum of the clipped scores
     unclipped_sum: float  # sum of the scores without clipping
     lowest_unclipped: float = math.inf  # lowest score without clipping; inf if none can be clipped

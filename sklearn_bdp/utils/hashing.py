@@ -400,7 +400,7 @@ def _frame_content(frame):
 
 
 def _cell_digest(cell):
-    """Return the digest of an object in a table, or of an item of a set in it, by its pickle.
+    """Return the digest of an object in a table: of a set by its items, else by its pickle.
 
     Raises TypeError for a cell that cannot be pickled.
     """
@@ -466,9 +466,9 @@ def _installed_version(module_name):
 
 
 def _package_version(package):
-    """Return the name and version of an imported package, None if neither it nor a file has one.
+    """Return the name and version of an imported package, None without a version.
 
-    A package without ``__version__`` has those of its distributions.
+    For a package without ``__version__`` they are those of its distributions.
     """
     version = getattr(sys.modules[package], "__version__", None)
     if isinstance(version, str):
