@@ -2,7 +2,7 @@
 
 Workers fit models and score them; only the main process queries the holdout. The raw holdout
 scores that workers return are passed to the holdout and to nothing else. Recorded answers are
-free, and all new queries are one batch.
+free. New queries about several candidates are one batch, or two if the holdout has a budget.
 """
 
 import contextlib

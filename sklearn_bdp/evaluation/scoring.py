@@ -1,4 +1,4 @@
-"""Metrics and certificate of a search, its final report, and copies of it without holdout."""
+"""Metrics, certificate and final report of a search or selector, and its copy without holdout."""
 
 from __future__ import annotations
 
@@ -808,8 +808,9 @@ class HoldoutEstimatorMixin:
         A fitted search contains its holdout, so that the next search can continue with it. Its
         pickle therefore contains the holdout records. The copy predicts and shows everything that
         was released (``cv_results_``, ``certificate_``, ``holdout_.history()``). To recognize
-        holdout records that are passed to a later fit, it keeps a truncated digest of each uniquely
-        identified holdout record. Fitting it again needs ``set_params(holdout=...)``.
+        holdout records that are passed to it later, it keeps a truncated digest of each holdout
+        record that differs from all others, if a fit was passed these records. Fitting it again
+        needs ``set_params(holdout=...)``.
 
         Returns
         -------

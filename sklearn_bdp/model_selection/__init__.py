@@ -1,4 +1,4 @@
-"""Searches and scorers whose every look at the holdout is verified."""
+"""Searches and a scorer that verify models on a reusable holdout."""
 
 from sklearn_bdp.model_selection._halving import HalvingReusableHoldoutSearchCV
 from sklearn_bdp.model_selection._scorer import HoldoutScorer
