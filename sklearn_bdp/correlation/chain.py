@@ -513,8 +513,8 @@ class MarkovChain(CorrelationModel):
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         gap = self.required_gap(FOLD_FAILURE)
-        # A chain with an autocorrelation time describes records in time: the past predicts the
-        # future.
+        # Chains that were made from an autocorrelation time train on earlier records only, as
+        # forecasts do. Other chains train on both sides of a test block.
         has_autocorrelation_time = bool(self._words)
         return block_folds(self.check_n(n), n_splits, gap, forward=has_autocorrelation_time)
 

@@ -339,7 +339,10 @@ def _undated_index_error(index, name):
 
 
 def _first_descent(values):
-    """Return the first two neighbors that do not ascend, as text; empty if none can be compared."""
+    """Return the first two neighbors that descend, as text.
+
+    It is empty if none do, or if two neighbors before them cannot be compared.
+    """
     for i in range(1, len(values)):
         try:
             descends = values[i] < values[i - 1]

@@ -94,7 +94,7 @@ def independence_test(
         Which model scored a record, for example the number of its test fold. Scores are compared
         within folds only, because models of some folds are better.
     level : float, default=0.005
-        Each test fails at this significance: in one of 200 tables of independent records.
+        Significance of each test. The default fails in one of 200 tables of independent records.
 
     Returns
     -------

@@ -315,7 +315,7 @@ def kernel_leakage(kernel, leakage_beyond):
     pairs share. So all pairs are tried at once, and Dinkelbach's iteration needs few ratios.
 
     Cao, Yoshikawa, Xiao, Xiong 2017, Quantifying differential privacy under temporal
-    correlations, Algorithm 1 (a linear-fractional programme per pair of rows).
+    correlations, Algorithm 1 (a linear-fractional program per pair of rows).
     """
     # Theory B7; Cao et al. 2017, (15)-(18).
     if not leakage_beyond > 0 or len(kernel) < 2:

@@ -939,14 +939,15 @@ def best_block_costs(parent, components, record_cost, subtree_costs):
 
 
 def dobrushin_n_affected(matrix, components):
-    """Return ``r >= (I - C)^{-1} 1``: expected records that a change of each record affects.
+    """Return ``r >= (I - C)^{-1} 1``: expected numbers of records that a change affects.
 
     ``C_ij = tanh(diameter_ij / 4)`` bounds the change in total variation that record ``j`` makes in
     the distribution of ``i`` given all others. If the series diverges in a component, its entries
     are infinite.
 
-    The entries of ``r`` bound the martingale differences of any query, in units of its sensitivity.
-    ``matrix`` holds symmetric edge diameters in nats, ``components`` the component of each record.
+    Entry ``i`` is for a change of record ``i``. The entries bound the martingale differences of any
+    query, in units of its sensitivity. ``matrix`` holds symmetric edge diameters in nats,
+    ``components`` the component of each record.
 
     Dobrushin 1970; Kuelske 2003, Concentration inequalities for functions of Gibbs fields,
     Theorem 1 (the past of an order only fixes records, which removes rows of ``C``).

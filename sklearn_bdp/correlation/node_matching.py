@@ -139,9 +139,9 @@ def matching_weights(counts: Array, target: Array) -> Array | None:
 
     Parameters
     ----------
-    counts : ndarray of int, shape (n_nodes,)
+    counts : ndarray of shape (n_nodes,)
         Numbers of neighbors of the nodes to weight.
-    target : ndarray of int, shape (n_targets,)
+    target : ndarray of shape (n_targets,)
         Numbers of neighbors of the nodes to match.
 
     Returns
