@@ -483,8 +483,8 @@ def auto_threshold(prediction, n_effective, n_train):
 
     Theory G4 and G5: a threshold may depend on public quantities. Predictions and thresholds are in
     units of [0, 1]. ``n_effective`` is that of the holdout, ``n_train`` the number of records
-    behind each prediction. ``FALSE_ALARM_RATE`` (per
-    query) and ``LEADER_FRACTION`` were chosen by simulation.
+    behind each prediction. ``FALSE_ALARM_RATE`` (per query) and ``LEADER_FRACTION`` were chosen by
+    simulation.
     """
     predictions = np.clip(check_array("prediction", prediction), 0.0, 1.0)
     n_effective = check_real("n_effective", n_effective, low=0.0, closed="neither")

@@ -85,7 +85,8 @@ class NetworkModel(GraphModel):
         if given_rest:
             self._target = GIVEN_NODES
             self.caveats = caveats + GIVEN_CAVEATS
-        # Components above a quarter of the records may be split by nodes if no edge is infinite.
+        # If no edge is infinite, folds and splitters may cut components above a quarter of the
+        # records. The method `split` cuts components that are larger than the holdout.
         self._is_finite = self._to_estimate or bool(np.isfinite(self._data).all())
         may_be_split = given_rest or sizes.max() > self.n_records / 4
         self._bounds_hold_given_rest = bool(may_be_split and self._is_finite)
