@@ -48,9 +48,9 @@ def _chain_rate(value, mean, contraction):
     function, Leon and Perron 2004, Theorem 1; any chain and functions that differ, Fan, Jiang
     and Sun 2021, Lemmas 5-8. ``ln nu`` is the inverse of ``2 sqrt(contraction e^t) cosh(.)``
     at a point that is affine in the mean, so it is concave and means that differ may be
-    averaged. Minimising over ``t`` gives the large-deviation rate of that two-state chain: the
+    averaged. Minimizing over ``t`` gives the large-deviation rate of that two-state chain: the
     relative entropy of the pair distribution with marginal ``value`` and flux ``x`` between the
-    states, whose minimiser solves a quadratic.
+    states, whose minimizer solves a quadratic.
     """
     complement = 1.0 - value
     mixing = 1.0 - contraction
@@ -71,7 +71,7 @@ def _chain_rate(value, mean, contraction):
         rate += rel_entr(complement - flux, complement * stay_down) + rel_entr(
             flux, complement * up
         )
-        # The flux minimises the rate: its own derivative drops out of the slope.
+        # The flux minimizes the rate: its own derivative drops out of the slope.
         slope = flux / down - (value - flux) / stay_up
         slope += (complement - flux) / stay_down - flux / up
     return rate, mixing * slope
