@@ -167,7 +167,7 @@ class FitTask:
 
 @dataclass(frozen=True, eq=False)
 class HoldoutFitJob:
-    """Fits of candidates on the whole training set, with scores of each holdout record."""
+    """Fits of candidates on the whole training set, with raw holdout scores of the models."""
 
     setup: SearchSetup = field(repr=False)
     caller: object = field(default=None, repr=False)  # the search, for callbacks, or None
@@ -338,11 +338,11 @@ _PREDICTION_METHODS = ("predict", "predict_proba", "predict_log_proba", "decisio
 class PrefixMemory:
     """Cache of the fitted first steps of pipelines, used as the ``memory`` of a pipeline.
 
-    Candidates that share their first steps fit them once. A step is identified by its parameters
-    and by those of the steps before it. The cache is for one worker and one data set at a time. It
-    keeps copies of transformed records, so that later steps may work in place. Steps with a
-    ``random_state`` that is not an integer, steps that cannot be digested, and all steps after them
-    are refitted for each candidate.
+    Candidates that share their first steps fit them once. A step is identified by its pickle before
+    the fit, and by the pickles of all earlier steps. The cache is for one worker and one data set
+    at a time. It keeps copies of transformed records, so that later steps may work in place. Steps
+    with a ``random_state`` that is not an integer, steps that cannot be digested, and all steps
+    after them are refitted for each candidate.
     """
 
     location = "memory"  # a memory with a location makes pipelines clone their transformers

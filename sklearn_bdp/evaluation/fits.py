@@ -445,7 +445,7 @@ class CrossValidation:
 
     Parameters
     ----------
-    search : BaseHoldoutSearch
+    search : ReusableHoldoutSearchCV
         The search, with scikit-learn's parameters.
     metrics : SearchMetrics
         Metrics of the search.

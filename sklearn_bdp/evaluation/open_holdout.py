@@ -70,7 +70,7 @@ def open_holdout(meta_estimator, holdout_split, *, metric=None, fit_params=None)
         Estimator with the parameters ``holdout`` and ``random_state``.
     holdout_split : HoldoutSplit
         Training set and holdout.
-    metric : Metric or None, default=None
+    metric : BoundedMetric or None, default=None
         Metric to verify. If it is not None, a holdout with too few groups gives a warning.
     fit_params : dict, default=None
         Arguments of the estimator's ``fit`` by name, which may contain records, too.

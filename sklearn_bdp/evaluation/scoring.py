@@ -90,7 +90,7 @@ class MetricScorer:
 
     Parameters
     ----------
-    metric : Metric
+    metric : BoundedMetric
         Metric that scores an estimator.
     scorer_records : dict or None
         :class:`ScorerRecord` of each running fit, by the ``id`` of its estimator. None: nothing is
@@ -220,7 +220,7 @@ class SearchMetrics:
     ----------
     name : str
         Name of the metric that ranks; "score" if ``scoring`` does not name several metrics.
-    metric : Metric
+    metric : BoundedMetric
         Metric that ranks.
     secondary : dict
         Other metrics that can be verified, by name. Scores that a callable returns besides the one
@@ -470,7 +470,7 @@ def make_certificate(
         The holdout.
     holdout_split : HoldoutSplit
         Training set and holdout.
-    metric : Metric
+    metric : BoundedMetric
         Metric that ranks candidates.
     query : CandidateQuery
         Query about the selected model, with its answer.

@@ -89,7 +89,7 @@ class _ScoredModel:
 
     key: str | None  # query key, None if the model has no digest
     content_digest: str | None  # of the fitted attributes, None if one cannot be read
-    metric: object  # Metric that scores the model
+    metric: object  # BoundedMetric that scores the model
     X: object = field(repr=False)  # first training records
     y: object = field(repr=False)  # their targets
     estimator_reference: object = field(repr=False)  # weak reference; None in another process
@@ -403,7 +403,7 @@ class HoldoutScorer:
         ----------
         model : estimator
             The model to verify.
-        metric : Metric
+        metric : BoundedMetric
             Its metric.
         X_holdout : array-like
             Holdout records with the columns of the model, altered if necessary.

@@ -114,11 +114,10 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     r"""Hyperparameter search by cross-validation, verified on a reusable holdout.
 
     Works like :class:`~sklearn.model_selection.GridSearchCV` (or, with ``n_iter``, like
-    :class:`~sklearn.model_selection.RandomizedSearchCV`) on a training set. Each
-    candidate is then fitted on the whole training set and compared with the holdout through
-    Thresholdout, calibrated by Bayesian differential privacy to the declared correlation. Every
-    answer comes with an interval that holds for all answers of the holdout at once, with
-    probability ``confidence_level``, however the next search was chosen.
+    :class:`~sklearn.model_selection.RandomizedSearchCV`) on a training set. Candidates are then
+    fitted on the whole training set and compared with the holdout through Thresholdout. Under the
+    declared correlation, all proven intervals of a holdout contain their expected scores with
+    probability at least ``confidence_level``, also if earlier answers decided how to search next.
 
     Parameters
     ----------
