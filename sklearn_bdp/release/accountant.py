@@ -290,7 +290,7 @@ def _query_identifiers(batch):
 
     An identity is ``(key, cv_score, metric)``. A caller's key identifies a query only with its
     cross-validated score and metric: under others it is another query, and must not get the
-    recorded number. A key that was computed from the contents of a query needs no score: None.
+    recorded number. If a key was computed from the contents of a query, ``cv_score`` is None.
     """
     identifiers = []
     for position, key in enumerate(batch.keys):

@@ -538,9 +538,9 @@ class GradedRelease:
         def prepare_leader(positions):
             return self._graded_comparison(policy, positions, is_leader=True)
 
-        leader, others = np.split(self.order, [n_leaders])
-        budget_lasts = self._pass(leader, prepare_leader, is_leader=True)
-        budget_lasts = budget_lasts and self._pass(others, prepare, tail_factor=1.0 / m)
+        leader_positions, other_positions = np.split(self.order, [n_leaders])
+        budget_lasts = self._pass(leader_positions, prepare_leader, is_leader=True)
+        budget_lasts = budget_lasts and self._pass(other_positions, prepare, tail_factor=1.0 / m)
         if budget_lasts and n_leaders and m > 1:
             self._refine_leaders(policy)
         # For every query the best guess inside its cell is released.
@@ -552,16 +552,18 @@ class GradedRelease:
     ) -> tuple[Comparison, Prediction, Array]:
         """Return the comparison of queries, their predictions, and a mask of relaxed queries.
 
-        ``positions``: of the queries in the batch. ``is_leader``: whether there is only one, the
+        ``positions``: of the queries in the batch. ``is_leader``: whether the only query is the
         leader, whose cell is fine.
         """
         prediction = self._predict(positions)
-        fine = self._fine_half_widths(policy, positions, prediction, is_leader=is_leader)
-        min_thresholds = fine
+        fine_half_widths = self._fine_half_widths(
+            policy, positions, prediction, is_leader=is_leader
+        )
+        min_thresholds = fine_half_widths
         if not is_leader:
             worst_case_deviations = prediction.deviations / self.relative_deviations[positions]
-            coarse = policy.coarse_half_width(self.order.size) * worst_case_deviations
-            min_thresholds = np.maximum(fine, coarse)
+            coarse_half_widths = policy.coarse_half_width(self.order.size) * worst_case_deviations
+            min_thresholds = np.maximum(fine_half_widths, coarse_half_widths)
         relaxed_to = self.relaxed_to[positions]
         thresholds = np.maximum(min_thresholds, relaxed_to)
         comparison = Comparison(
@@ -569,12 +571,15 @@ class GradedRelease:
             predictions=prediction.centers,
             thresholds=thresholds,
             surprise_half_widths=policy.surprise_half_widths(
-                fine, thresholds, is_leader=is_leader, is_first=not self.has_earlier_pairs
+                fine_half_widths,
+                thresholds,
+                is_leader=is_leader,
+                is_first=not self.has_earlier_pairs,
             ),
             grid_steps=np.zeros(positions.size),
         )
         # Relaxed: the candidate trails so far that a finer cell would not be worth its price.
-        return comparison, prediction, relaxed_to > fine
+        return comparison, prediction, relaxed_to > fine_half_widths
 
     def _refine_leaders(self, policy: CellWidthPolicy) -> None:
         """Refine the best query until it has been refined or led the batch; or the budget ends."""

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import cast
 
 import numpy as np
+import scipy.sparse
 
 from sklearn_bdp._typing import Array, Method
 from sklearn_bdp.exceptions import RowOrderWarning
@@ -222,9 +223,11 @@ def check_index_alignment(name, values, X, *, of="X"):
 def check_targets(name, y):
     """Raise an error if targets are missing, of an unsupported type, or text and other values.
 
-    Infinite values in an array of floats count as missing.
+    Infinite values in an array of floats count as missing. Sparse arrays are not supported.
     """
     check_supported_values(name, y)
+    if scipy.sparse.issparse(y):
+        raise TypeError(f"{name} must be a dense array, got a sparse one. Pass {name}.toarray().")
     values = np.asarray(y)
     if values.dtype.kind == "U" and isinstance(y, list | tuple):  # numbers may have become text
         values = np.asarray(y, dtype=object)

@@ -2,7 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 
+from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import get_metric
 from tests.facts import refused
@@ -44,6 +48,17 @@ def test_unmasked_arrays_booleans_and_objects_of_numbers_are_valid_scores(holdou
     holdout.answer([True], np.ones((1, N), dtype=bool))
     holdout.answer([0.5], np.full((1, N), 0.5, dtype=object))
     assert len(holdout.history()) == 3
+
+
+def test_sparse_targets_are_rejected_by_name():
+    sparse_targets = sp.csr_array(np.eye(N, 2, dtype=int))
+    with refused(TypeError, "y", "y.toarray()"):
+        ReusableHoldout(X, sparse_targets)
+    search = ReusableHoldoutSearchCV(
+        OneVsRestClassifier(LogisticRegression()), {}, scoring="f1_micro"
+    )
+    with refused(TypeError, "y", "y.toarray()"):
+        search.fit(X, sparse_targets)
 
 
 @pytest.mark.parametrize("value", [76.0, 1.01, -0.2])
