@@ -18,18 +18,19 @@ from scipy.special import betaincinv, ndtri_exp, stdtrit
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.utils.validation import check_array
 
+#: Families of :class:`ApproximateLimits`.
 Family: TypeAlias = Literal["proportion", "loss", "none"]
-#: Families of approximate limits, as ledgers name them.
+#: All families of approximate limits, as ledgers name them. Medians have :class:`MedianLimits`.
 FAMILIES = ("proportion", "loss", "median", "none")
-#: Number of steps in a table of quantiles of out-of-fold errors.
+#: Largest number of steps in a table of quantiles of out-of-fold errors.
 _N_QUANTILES = 200
 
 #: Smallest degrees of freedom, for heavy-tailed influence values.
 _MIN_DF = 3.0
-#: Cells narrower than this many standard deviations of the score get wider limits, because their
-#: width does not compensate for the error of the estimated spread.
+#: Proportions in cells narrower than this many standard deviations of the score get wider limits,
+#: because the width of the cell does not compensate for the error of the estimated spread.
 _THIN_CELL = 0.6
-#: Assumed standard deviation of one record's score without an estimate, in units of the range.
+#: Assumed standard deviation of one sampling unit's score without an estimate, in units of [0, 1].
 _UNKNOWN_DEVIATION = 0.5
 #: Smallest one-sided failure probability at which the formulas were simulated. Below it, rare
 #: large values decide the coverage for losses without an upper end.
@@ -53,7 +54,8 @@ class InfluenceSpread(NamedTuple):
     n_units : float
         Sampling units (records or groups) with an out-of-fold prediction.
     max_df : float
-        Largest degrees of freedom, such as the number of blocks minus 1.
+        Upper limit of the degrees of freedom: the number of blocks minus 1, or infinite if the
+        influence of each unit is known.
     """
 
     center: float
@@ -71,7 +73,7 @@ def influence_spread(
     multiplicities: Array | None = None,
     n_units: float | None = None,
 ) -> InfluenceSpread:
-    """Return the spread of influence values of sampling units or of blocks of them.
+    """Return the spread of the influence of one sampling unit, from that of units or of blocks.
 
     Parameters
     ----------
@@ -84,7 +86,7 @@ def influence_spread(
         Number of units in a block. The variance and the excess kurtosis of one unit are those of a
         block times this number.
     multiplicities : ndarray of shape (n_values,), default=None
-        Number of units that have each influence value. If None, 1.
+        Number of units (or blocks) that have each influence value. If None, 1.
     n_units : float, default=None
         Number of units. If None, the sum of ``multiplicities`` times ``units_per_block``.
 
@@ -94,26 +96,26 @@ def influence_spread(
         Deviation and kurtosis of one unit.
     """
     influence = np.asarray(influence, dtype=float)
-    multiplicity = (
+    multiplicities = (
         np.ones(influence.size)
         if multiplicities is None
         else np.asarray(multiplicities, dtype=float)
     )
-    n_values = float(multiplicity.sum())
-    centered = influence - float(multiplicity @ influence) / n_values
-    variance = float(multiplicity @ centered**2) / max(n_values - 1.0, 1.0)
+    n_blocks = float(multiplicities.sum())  # blocks of one unit if units_per_block is 1
+    centered = influence - float(multiplicities @ influence) / n_blocks
+    variance = float(multiplicities @ centered**2) / max(n_blocks - 1.0, 1.0)
     kurtosis = 3.0
     if variance > 0.0:
-        kurtosis = float(multiplicity @ centered**4) / n_values / variance**2
+        kurtosis = float(multiplicities @ centered**4) / n_blocks / variance**2
     max_df = math.inf
     if units_per_block > 1.0:
         kurtosis = 3.0 + units_per_block * (kurtosis - 3.0)
-        max_df = n_values - 1.0
+        max_df = n_blocks - 1.0
     return InfluenceSpread(
         center=float(center),
         deviation=math.sqrt(variance * units_per_block),
         kurtosis=max(1.0, kurtosis),
-        n_units=n_values * units_per_block if n_units is None else float(n_units),
+        n_units=n_blocks * units_per_block if n_units is None else float(n_units),
         max_df=max_df,
     )
 
@@ -126,12 +128,12 @@ class ApproximateLimits:
     ----------
     family : {"proportion", "loss", "none"}
         ``"proportion"``: scores in [0, 1], by Korn-Graubard limits at the effective sample size.
-        ``"loss"``: the score is 1 minus a loss, in units of the range, with Student limits of the
+        ``"loss"``: the score is 1 minus a loss in units of [0, 1], with Student limits of the
         logarithm of the loss. ``"none"``: no interval; the score still ranks candidates.
     n_units : int
         Sampling units of the holdout.
     spread : InfluenceSpread or None
-        Spread on the training set; None for ``"none"``.
+        Spread on the training set. Without one there is no interval.
     """
 
     family: Family
@@ -139,7 +141,7 @@ class ApproximateLimits:
     spread: InfluenceSpread | None = None
 
     def degrees_of_freedom(self, spread: InfluenceSpread) -> float:
-        """Return the degrees of freedom of the standard deviation on the training set.
+        """Return the degrees of freedom of the training set's standard deviation.
 
         They follow from the kurtosis and from the smaller number of units, of the holdout and of
         the training set; ``spread.max_df`` caps them.
@@ -171,8 +173,9 @@ class ApproximateLimits:
         Returns
         -------
         lower, upper : ndarray of shape (m,)
-            The whole range [0, 1] where the cell touches 0: a score that is undefined on the
-            holdout counts as 0, and nothing is claimed about it. Also without a spread.
+            In [0, 1]. The limits are 0 and 1 if the cell touches 0: a score that is undefined on
+            the holdout counts as 0, and nothing is claimed about it. They are also 0 and 1 without
+            an interval (no spread, or the family ``"none"``), and if a limit is not finite.
         """
         lowest, highest, log_failure = np.broadcast_arrays(
             *(np.asarray(values, dtype=float) for values in (lowest, highest, log_failure))
@@ -217,7 +220,7 @@ class ApproximateLimits:
         return lower, upper
 
     def _loss_limits(self, spread, lowest, highest, log_failure):
-        """Return one minus Student limits of the logarithm of the loss."""
+        """Return limits of one minus the loss, from Student limits of the loss's logarithm."""
         alpha_one_sided = np.exp(log_failure)
         df = self.degrees_of_freedom(spread)
         quantile = -stdtrit(df, alpha_one_sided)
@@ -264,12 +267,13 @@ class ErrorDistribution(NamedTuple):
     Parameters
     ----------
     deviation : float
-        Standard deviation, for one sampling unit, of the proportion of errors up to the median. It
-        is 1/2 if every record is a unit.
+        Standard deviation, for one sampling unit, of the proportion of errors up to the median: at
+        least 1/2, and exactly 1/2 if every record is a unit.
     n_units : float
         Sampling units with an out-of-fold prediction.
     quantiles : tuple of float
-        Quantiles at equally spaced probabilities from 0 to 1, in units of the public range.
+        Quantiles of the absolute errors at equally spaced probabilities from 0 to 1, in units of
+        the public range.
     """
 
     deviation: float
@@ -295,11 +299,12 @@ class ErrorDistribution(NamedTuple):
         _, unit_index = np.unique(unit_codes, return_inverse=True)
         n_units = int(unit_index.max()) + 1
         centered_indicator = (errors <= np.median(errors)) - 0.5
-        unit_means = np.bincount(unit_index, weights=centered_indicator) * n_units / errors.size
+        # In units of the mean number of records: the mean of a unit if all have the same number.
+        unit_sums = np.bincount(unit_index, weights=centered_indicator) * n_units / errors.size
         n_quantiles = min(_N_QUANTILES, errors.size)
         probabilities = np.arange(n_quantiles + 1) / n_quantiles
         return cls(
-            deviation=max(0.5, float(np.sqrt(np.mean(unit_means**2)))),
+            deviation=max(0.5, float(np.sqrt(np.mean(unit_sums**2)))),
             n_units=float(n_units),
             quantiles=tuple(np.quantile(errors, probabilities).tolist()),
         )
@@ -307,11 +312,11 @@ class ErrorDistribution(NamedTuple):
 
 @dataclass(frozen=True)
 class MedianLimits:
-    r"""Limits of a median of errors, from the distribution of out-of-fold errors (theory G34).
+    r"""Limits of 1 minus a median error, from the distribution of out-of-fold errors (theory G34).
 
     The proportion :math:`F(a)` of new errors below the holdout's median :math:`a` differs from 1/2
-    by a binomial deviation. The distribution of the out-of-fold errors is an estimate of :math:`F`,
-    and its own deviation is added. If many errors are equal, the limits are valid for both values
+    by a sampling deviation. The distribution of the out-of-fold errors is an estimate of :math:`F`,
+    whose variance is added. If many errors are equal, the limits are valid for both values
     of the distribution at the jump.
 
     Parameters
@@ -326,7 +331,7 @@ class MedianLimits:
     errors: ErrorDistribution
 
     def _half_width(self, log_failure):
-        """Return half-widths of limits for a proportion of errors."""
+        """Return half-widths of limits for the proportion of errors up to the median."""
         n_train_units = self.errors.n_units
         df = min(self.n_units, n_train_units) - 1.0
         deviation = self.errors.deviation * math.sqrt(1.0 / self.n_units + 1.0 / n_train_units)
@@ -336,20 +341,23 @@ class MedianLimits:
         return -stdtrit(df, np.exp(log_failure)) * deviation
 
     def limits(self, lowest: Array, highest: Array, log_failure: Array) -> tuple[Array, Array]:
-        """Return lower and upper limits of minus the median error of new records.
+        """Return lower and upper limits of 1 minus the median error of new records.
+
+        Errors are in units of the public range.
 
         Parameters
         ----------
         lowest, highest : ndarray of shape (m,)
-            Ends of the cell that holds the holdout score, in [0, 1]; the error is 1 minus it.
+            Ends of the cell that holds the holdout score, 1 minus the median error, in [0, 1].
         log_failure : ndarray of shape (m,)
             Log of the failure probability of one side, at most 0.
 
         Returns
         -------
         lower, upper : ndarray of shape (m,)
-            The whole range where the cell touches 0, as for :class:`ApproximateLimits`. The lower
-            limit is 0 where the table of quantiles ends.
+            In [0, 1]. The limits are 0 and 1 if the cell touches 0, as for
+            :class:`ApproximateLimits`. Beyond the table of quantiles, the lower limit is 0 and the
+            upper limit 1.
         """
         lowest, highest, log_failure = np.broadcast_arrays(
             *(np.asarray(values, dtype=float) for values in (lowest, highest, log_failure))
@@ -357,12 +365,12 @@ class MedianLimits:
         quantiles = np.asarray(self.errors.quantiles)
         n_steps = quantiles.size - 1
         half_width = self._half_width(log_failure)
-        # Proportions of training errors up to both ends of the cell, rounded outward to the steps
-        # of the table of quantiles, and moved outward by the half-width.
-        low_rank = np.searchsorted(quantiles, 1.0 - highest, side="left") - 1.0
-        high_rank = np.searchsorted(quantiles, 1.0 - lowest, side="right")
-        low_step = np.floor((low_rank / n_steps - half_width) * n_steps).astype(int)
-        high_step = np.ceil((high_rank / n_steps + half_width) * n_steps).astype(int)
+        # Steps in the table of quantiles: those of both ends of the cell, rounded outward, and then
+        # moved outward by the half-width.
+        low_cell_step = np.searchsorted(quantiles, 1.0 - highest, side="left") - 1.0
+        high_cell_step = np.searchsorted(quantiles, 1.0 - lowest, side="right")
+        low_step = np.floor((low_cell_step / n_steps - half_width) * n_steps).astype(int)
+        high_step = np.ceil((high_cell_step / n_steps + half_width) * n_steps).astype(int)
         smallest_error = np.where(low_step < 0, 0.0, quantiles[np.clip(low_step, 0, n_steps)])
         largest_error = np.where(
             high_step > n_steps, 1.0, quantiles[np.clip(high_step, 0, n_steps)]
@@ -390,9 +398,11 @@ class MedianLimits:
             Standard deviations, the same for all predictions. They are a public guess, not a bound.
         """
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
-        share_deviation = min(0.45, self.errors.deviation / math.sqrt(self.n_units))
+        proportion_deviation = min(0.45, self.errors.deviation / math.sqrt(self.n_units))
         probabilities = np.linspace(0.0, 1.0, len(self.errors.quantiles))
         low, high = np.interp(
-            [0.5 - share_deviation, 0.5 + share_deviation], probabilities, self.errors.quantiles
+            [0.5 - proportion_deviation, 0.5 + proportion_deviation],
+            probabilities,
+            self.errors.quantiles,
         )
         return np.full(prediction.shape, max(0.5 * float(high - low), 1e-6))

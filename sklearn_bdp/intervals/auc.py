@@ -37,7 +37,8 @@ _TILT = 0.8
 #: Grid of AUCs, in standard deviations from the center: step, the distance up to which steps are
 #: equal, and the factor by which distances grow beyond.
 _STEP, _NEAR, _GROWTH = 0.1, 8.0, 1.1
-#: Grid of conditional AUCs: first step in nats of N, growth factor of steps, number of steps.
+#: Grid of conditional AUCs on each side of its center: first step in nats of N, growth factor of
+#: steps, number of steps.
 _INNER_STEP, _INNER_GROWTH, _N_INNER_STEPS = 0.05, 1.12, 60
 #: Largest number of bets: more placements are averaged in blocks.
 _MAX_BETS = 400
@@ -96,14 +97,14 @@ def placement_limits(
         In [0, 1].
     """
     values = check_array("values", values, low=0.0, high=1.0)
-    # Means of blocks have the same expectation, and there are fewer of them.
+    # Means of blocks have the expectation of a placement, and there are at most _MAX_BETS.
     n_blocks = min(len(values), _MAX_BETS)
     block_codes = np.arange(len(values)) * n_blocks // len(values)
-    sizes = np.bincount(block_codes)
-    values = np.minimum(np.bincount(block_codes, values) / sizes, 1.0)
+    block_sizes = np.bincount(block_codes)
+    values = np.minimum(np.bincount(block_codes, values) / block_sizes, 1.0)
     nats_needed = check_real("log_inverse_alpha", log_inverse_alpha, low=0.0, closed="neither")
     center = min(max(moments.center, 0.01), 0.99)
-    variance = max(moments.variance, 1e-4) / sizes.mean()
+    variance = max(moments.variance, 1e-4) / block_sizes.mean()
     lower = _lower_limit(values, n_other, center, variance, nats_needed)
     return lower, 1.0 - _lower_limit(1.0 - values, n_other, 1.0 - center, variance, nats_needed)
 
@@ -113,12 +114,12 @@ def expected_half_width(
 ) -> float:
     """Return the half-width to expect from moments of the placements.
 
-    Placements are taken to be the quantiles of a beta distribution with these moments.
+    Placements are taken to be the quantiles of a beta distribution with about these moments.
 
     Parameters
     ----------
     n, n_other : int
-        Number of placements, and of records of the other class.
+        Number of placements (records of one class), and of records of the other class.
     moments : PlacementMoments
         From training records, or a guess.
     log_inverse_alpha : float
@@ -133,9 +134,11 @@ def expected_half_width(
 
     center = min(max(moments.center, 0.01), 0.99)
     variance = min(max(moments.variance, 1e-4), 0.99 * center * (1.0 - center))
-    size = center * (1.0 - center) / variance - 1.0  # sum of both beta parameters
-    quantiles = (np.arange(n) + 0.5) / n
-    values = beta_distribution.ppf(quantiles, center * size, (1.0 - center) * size)
+    parameter_sum = center * (1.0 - center) / variance - 1.0  # of both beta parameters
+    probabilities = (np.arange(n) + 0.5) / n
+    values = beta_distribution.ppf(
+        probabilities, center * parameter_sum, (1.0 - center) * parameter_sum
+    )
     values = np.random.default_rng(0).permutation(np.clip(values, 0.0, 1.0))
     lower, upper = placement_limits(
         values, n_other, moments=moments, log_inverse_alpha=log_inverse_alpha
@@ -187,9 +190,10 @@ def _auc_grid(center, deviation):
 def _points_to_reject(conditional_aucs, tilts, log_denominators, n_other, nats_needed):
     """Return the conditional AUCs b that bets must reject to reject each AUC m of the grid.
 
-    The first three arguments have one entry for each AUC. Each has its own grid of points b. A
-    point must win the nats that log N at the next smaller point lacks. The grid ends where N alone
-    rejects, or at 1, which no bet rejects.
+    The first three arguments have one entry for each AUC m: the center of its grid of points b,
+    the tilt of its N and the log of N's denominator. A point must win the nats that N (mixed with
+    a constant) at the next smaller point lacks. The grid ends where N alone rejects, or at 1, which
+    no bet rejects.
 
     Returns
     -------
@@ -198,7 +202,7 @@ def _points_to_reject(conditional_aucs, tilts, log_denominators, n_other, nats_n
     points : ndarray of shape (n_points,)
         The conditional AUCs b.
     nats_to_win : ndarray of shape (n_points,)
-        Log wealth that bets against each point must reach.
+        Log wealth that bets against each point must reach; infinite at 1.
     """
     auc_index = []
     points = []
@@ -235,9 +239,10 @@ def _points_to_reject(conditional_aucs, tilts, log_denominators, n_other, nats_n
 def _not_rejected(values, points, nats_to_win, variance):
     """Return the positions of the points that bets on the values do not reject (theory G28).
 
-    ``variance`` is the predicted variance of the values.
+    A point is rejected if the log wealth against it reaches its ``nats_to_win``. ``variance`` is
+    the predicted variance of the values.
     """
-    remaining = np.arange(len(points))
+    remaining_positions = np.arange(len(points))
     sums_of_squares = np.full(len(points), PRIOR_UNITS * variance)
     max_stakes = MAX_STAKE / points
     for n_bets, value in enumerate(values):
@@ -251,9 +256,9 @@ def _not_rejected(values, points, nats_to_win, variance):
         sums_of_squares = sums_of_squares + deviations**2
         if n_bets % _BETS_PER_BLOCK == _BETS_PER_BLOCK - 1:
             is_left = nats_to_win > 0.0
-            remaining = remaining[is_left]
+            remaining_positions = remaining_positions[is_left]
             points = points[is_left]
             nats_to_win = nats_to_win[is_left]
             sums_of_squares = sums_of_squares[is_left]
             max_stakes = max_stakes[is_left]
-    return remaining[nats_to_win > 0.0]
+    return remaining_positions[nats_to_win > 0.0]

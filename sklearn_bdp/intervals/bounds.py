@@ -1,28 +1,30 @@
 r"""Limits of means that know more than the number of records: squares, bets on units, the past.
 
 *Squares.* For scores that are not 0 or 1 (regression errors, losses) the worst-case variance
-:math:`p(1-p)` is far too large. The mean of :math:`(\varphi_i - c)^2` on the holdout is one more
-mean over records; a coarse upper limit for it is asked of the mechanism and coded. Theory G15, and
-G18 for records that depend on each other inside groups.
+:math:`p(1-p)` is often far too large. The mean of :math:`(\varphi_i - c)^2` on the holdout is one
+more mean over records. The mechanism confirms a coarse upper limit of it, which is coded. Theory
+G15, and G18 for records that depend on each other inside groups.
 
-*Bets.* Nothing is asked after a final report, so a limit may read every unit of the holdout, one
-after the other in a secret order, as bets against a mean that is too large do. Theory G28, after
-Voráček and Orabona 2025 (arXiv:2505.22422). Units (records, patients, regions) are pairs
+*Bets.* No query follows a final report, so its limits may read every unit of the holdout. They bet
+on the units, one after the other in a secret order, against means that may be too large. Theory
+G28, after Voráček and Orabona 2025 (arXiv:2505.22422). Units (records, patients, regions) are pairs
 ``(S_g, k_g)`` with ``0 <= S_g <= k_g <= bound``; the target is ``E S / E k``: the mean of a score
 (``k = 1`` or the records of a patient), a share inside a class or a subgroup (``k`` counts the
-records inside and may be 0), F1 (``S`` twice the true positives, ``k`` called plus positive).
+records inside and may be 0), F1 (``S`` twice the true positives, ``k`` the predicted positives plus
+the positives).
 
 *The past.* ``m_t`` is the expectation of the score of date ``t`` given all information before it.
 Drift, seasons and any dependence are allowed. The limits are for the mean of the ``m_t`` over the
-dates of the holdout, at the models as they are (theory G26). For every fixed stake
+dates of the holdout (theory G26). For every fixed stake
 :math:`a > 0`, predictable lower ends :math:`l_t \le s_t` and predictable centers
 :math:`c_t \le l_t + 0.9/a`,
 
 .. math:: \prod_t \frac{1 + a (s_t - c_t)}{1 + a (m_t - c_t)}
 
-has mean 1, and its denominator is at most :math:`(1 + a(\mu - \bar c))^T` (means of unequal
-numbers). Stakes that follow the past, binomial tails and rates chosen after the data are false
-here; tests show how.
+has mean 1, and its denominator is at most :math:`(1 + a(\mu - \bar c))^T` with the mean
+:math:`\mu` of the :math:`m_t` (the geometric mean is at most the arithmetic one). Limits by stakes
+that follow the past, by binomial tails and by rates chosen after the data are not valid here, as
+tests show.
 """
 
 from __future__ import annotations
@@ -42,16 +44,18 @@ from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 
 # -- Limits from a confirmed variance: scores that vary little (G15, G18) --------------------------
 
-#: Fraction of the failure probability for limits that use a confirmed upper limit of the variance.
-#: The rest is for limits from the mean alone.
+#: Fraction of the failure probability for limits that use a confirmed upper limit of the variance
+#: or of the shortfall of bets. The rest is for limits from the mean alone.
 VARIANCE_LIMIT_FRACTION = 0.8
-#: Upper limits of a variance that are tried one after the other, as multiples of the first.
+#: Upper limits (of a variance, or of `Bets.ratio`) that are tried one after the other, as multiples
+#: of the first. A limit above 1 is replaced by 1.
 RELATIVE_LIMITS = tuple(2.0 ** (0.5 * step) for step in range(7))
 #: The first limit allows a mean square to exceed the expected one by this many of its standard
 #: deviations. These limits matter for interim intervals only.
 _ALLOWED_DEVIATIONS = 3.0
-#: Smallest allowed excess, in units of the expected mean square over the root of the number of
-#: units. It is used if the kurtosis is unknown.
+#: Smallest allowed excess of a mean square, in units of the expected mean square over the root of
+#: the number of units. It is used if the kurtosis is unknown. For bets and an unknown kurtosis: the
+#: number of standard deviations by which the mean shortfall may exceed the expected one.
 _MIN_ALLOWED_DEVIATIONS = 4.0
 
 #: Largest stake of a bet on records. With larger ones, single records decide a mean shortfall.
@@ -59,7 +63,7 @@ _MAX_STAKE_OF_RECORD = 0.8
 #: Number of quantiles of the beta distribution that scores are expected to follow.
 _N_LAW_QUANTILES = 200
 
-#: Rates among which the one with the highest predicted limit is taken.
+#: Rates (or stakes of bets) among which the one with the highest predicted limit is taken.
 _RATES = np.r_[np.geomspace(1e-3, 0.5, 48, endpoint=False), 1.0 - np.geomspace(0.5, 1e-3, 48)]
 
 
@@ -74,7 +78,7 @@ class UnitWeights:
     largest_weight: float
     sum_of_squares: float  # sum of the squared weights
     effective_n: float  # effective number of units in a mean that weighs by squared weights
-    sensitivity: float  # largest change of a mean of squares if one record is replaced
+    sensitivity: float  # bound of the change of such a mean of squares if one record is replaced
 
     @classmethod
     def from_sizes(cls, sizes: ArrayLike) -> Self:
@@ -131,7 +135,8 @@ def empirical_bernstein_lower_limit(
     center = np.asarray(center, float)
     rate = np.asarray(rate, float)
     # G18: exp(r x - psi(r) x^2) <= 1 + r x for x >= -1, here x = (group mean - c) / c and r the
-    # rate times w_g / W; psi(r y) <= y^2 psi(r) for y <= 1: one mean of squares serves all rates.
+    # rate times w_g / W with the largest weight W; psi(r y) <= y^2 psi(r) for y <= 1: one mean of
+    # squares serves all rates.
     largest_weight = units.largest_weight
     psi = -np.log1p(-rate) - rate
     squared_deviations = np.asarray(squared_deviations)
@@ -147,14 +152,15 @@ def empirical_bernstein_lower_limit(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class VarianceLimitPlan:
-    """Centers of deviations and limits of variances for a batch, fixed before its queries.
+    """Centers of deviations and limits of variances for the m queries of a batch.
 
-    They follow from public numbers: predictions and training scores. A batch has m queries.
+    They follow from public numbers (predictions and training scores), and are fixed before the
+    queries.
     """
 
     centers: Array  # center of the squared deviations of each query, shape (m,)
     tried_limits: Array  # ascending upper limits of each variance, (m, len(RELATIVE_LIMITS))
-    margin: float  # noise of a comparison: a confirmed limit is valid up to it
+    margin: float  # noise of a comparison: by how much a variance may exceed a confirmed limit
     is_eligible: Array  # which queries have training scores that vary little, shape (m,)
     log_failure: float  # one-sided log failure probability for which the rates are chosen
     units: UnitWeights
@@ -192,7 +198,7 @@ class VarianceLimitPlan:
         ``lowest`` and ``highest`` are the ends of the possible holdout means,
         ``log_alpha_one_sided`` the logs of one-sided failure probabilities, all of shape (m,).
         ``confirmed_limits`` maps positions of queries to upper limits of their mean squared
-        deviations that the mechanism confirmed.
+        deviations that the mechanism confirmed, noise margins included.
         """
         lower = np.zeros(len(self.centers))
         upper = np.ones(len(self.centers))
@@ -210,8 +216,8 @@ class VarianceLimitPlan:
     def _lower_limit(self, i, center, value, log_failure, squared_deviations):
         """Return the lower limit of query ``i`` at the rate with the highest predicted limit.
 
-        The prediction assumes that the holdout mean is the center and the first tried limit is
-        confirmed.
+        ``value`` is the lower end of the possible holdout means. The prediction assumes that the
+        holdout mean is the center and that the first tried limit is confirmed.
         """
         predicted_limits = empirical_bernstein_lower_limit(
             np.full(_RATES.shape, center),
@@ -249,14 +255,14 @@ def plan_variance_limits(
     units : UnitWeights
         Units of the holdout.
     log_failure : float
-        Approximate log of the one-sided failure probability of the limits. All values are valid,
-        and the true one gives the narrowest limits.
+        Approximate log of the one-sided failure probability of the limits. It determines their
+        rates. Limits are valid for all values, and narrow if it is near the true one.
     kurtosis : float or ndarray of shape (m,), default=nan
         Kurtosis of a unit's score on the training set; NaN if unknown. A mean of squares deviates
         from a variance ``v`` by about ``v * sqrt((kurtosis - 1) / n)``.
     margin : float, default=0.0
-        Noise of a comparison, in units of the mean square. The upper limits of it that are tried
-        are larger by it, so that noise alone does not reject them.
+        Noise of a comparison, in units of the mean square. The first upper limit that is tried is
+        larger by this margin, so that noise alone does not reject it.
 
     Returns
     -------
@@ -282,7 +288,7 @@ def _log_alpha_fractions(is_eligible):
     """Return the logs of the fractions of a failure probability, both of shape (m,).
 
     The first is for limits from the mean alone, the second for limits from the variation of scores.
-    Queries that are not eligible have 0 and minus infinity.
+    They are 0 and minus infinity for queries that are not eligible.
     """
     for_mean = np.where(is_eligible, math.log1p(-VARIANCE_LIMIT_FRACTION), 0.0)
     for_variation = np.where(is_eligible, math.log(VARIANCE_LIMIT_FRACTION), -math.inf)
@@ -308,7 +314,7 @@ def betting_lower_limit(
     values : float or array-like
         Mean scores :math:`q`, or lower limits of them, in [0, 1].
     log_failure : float or array-like
-        Log of the one-sided failure probability, :math:`-L`.
+        Log of the one-sided failure probability, :math:`-L`, at most 0.
     n : int
         Number of scores.
     center, stake : float or array-like
@@ -332,16 +338,17 @@ def betting_lower_limit(
 class Bets(NamedTuple):
     """Bets of one query, fixed before it.
 
-    Pairs have a bet on scores for the lower limit, and one on 1 minus scores for the upper limit.
+    In each pair, the first number is of a bet on the scores, for the lower limit, and the second of
+    a bet on 1 minus the scores, for the upper limit.
     """
 
     centers: tuple[float, float]
     stakes: tuple[float, float]
-    shortfalls: tuple[float, float]  # mean shortfalls that the first tried limit allows
-    max_ratio: float  # largest possible shortfall of a record, relative to ``shortfalls``
+    shortfalls: tuple[float, float]  # mean shortfalls that the first limit allows without noise
+    max_ratio: float  # largest possible ratio of a record's shortfall to ``shortfalls``
 
     def ratio(self, scores: ArrayLike) -> float:
-        """Return the larger one of both mean shortfalls, relative to the largest one of a record.
+        """Return the larger ratio of a mean shortfall to the allowed one, over ``max_ratio``.
 
         Parameters
         ----------
@@ -374,24 +381,28 @@ def _shortfalls(scores, center, stake):
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class BettingPlan:
-    """Bets of a batch on independent records, fixed from public numbers before its queries.
+    """Bets on independent records for the m queries of a batch.
 
-    A batch has m queries.
+    They follow from public numbers, and are fixed before the queries.
     """
 
     predictions: Array  # expected score of each query, shape (m,)
     expected_variances: Array  # variance of a record's score, shape (m,)
     kurtosis: Array  # kurtosis of a record's score, shape (m,); NaN if unknown
     training_sizes: Array  # number of training records behind these numbers, shape (m,)
-    margin: float  # noise of a comparison: a confirmed limit is valid up to it
+    margin: float  # noise of a comparison: by how much a ratio may exceed a confirmed limit
     is_eligible: Array  # which queries have training scores that vary little, shape (m,)
     log_failure: float  # one-sided log failure probability for which the stakes are chosen
     n: int  # number of holdout records
+    #: Computed bets by position of the query.
     _bets: dict[int, Bets] = dataclasses.field(default_factory=dict, repr=False)
 
     @property
     def log_alpha_fractions(self) -> tuple[Array, Array]:
-        """Logs of the fractions of a failure probability: for limits from the mean, and by bets."""
+        """Logs of the fractions of a failure probability, both of shape (m,).
+
+        The first is for limits from the mean alone, the second for limits by bets.
+        """
         return _log_alpha_fractions(self.is_eligible)
 
     def limits_to_try(self, i: int) -> Array:
@@ -412,23 +423,23 @@ class BettingPlan:
     def _best_bet(self, i, center):
         """Return the stake of one limit of query ``i``, and the shortfalls that belong to it.
 
-        ``center`` is the predicted mean of the scores, or of 1 minus them for the upper limit. The
-        stake has the highest predicted limit if scores follow a beta distribution. Limits are valid
-        for all distributions.
+        ``center`` is the predicted mean of the scores or, for the upper limit, of 1 minus them. Of
+        all rates up to 0.8, the stake has the highest predicted limit if scores follow a beta
+        distribution. Limits are valid for all distributions.
 
         Returns
         -------
         stake : float
             Stake in (0, 1).
         allowed_shortfall : float
-            Mean shortfall that the first tried limit allows.
+            Mean shortfall that the first tried limit allows if comparisons have no noise.
         max_ratio : float
             Largest possible shortfall of a record over ``allowed_shortfall``.
         """
         variance = float(self.expected_variances[i])
-        size = center * (1.0 - center) / variance - 1.0  # sum of both beta parameters
+        parameter_sum = center * (1.0 - center) / variance - 1.0  # of both beta parameters
         probabilities = (np.arange(_N_LAW_QUANTILES) + 0.5) / _N_LAW_QUANTILES
-        scores = betaincinv(center * size, (1.0 - center) * size, probabilities)
+        scores = betaincinv(center * parameter_sum, (1.0 - center) * parameter_sum, probabilities)
         stakes = _RATES[_RATES <= _MAX_STAKE_OF_RECORD]
         shortfalls = _shortfalls(scores, center, stakes[:, None])
         expected_shortfalls = np.maximum(shortfalls.mean(axis=1), 1e-12)
@@ -452,9 +463,10 @@ class BettingPlan:
             stake=stakes,
             shortfall=allowed_shortfalls + 2.0 * self.margin * largest_shortfalls,
         )
-        best = int(np.argmax(limits))
-        max_ratio = float(largest_shortfalls[best] / allowed_shortfalls[best])
-        return float(stakes[best]), float(allowed_shortfalls[best]), max_ratio
+        best_index = int(np.argmax(limits))
+        allowed_shortfall = float(allowed_shortfalls[best_index])
+        max_ratio = float(largest_shortfalls[best_index]) / allowed_shortfall
+        return float(stakes[best_index]), allowed_shortfall, max_ratio
 
     def limits(
         self,
@@ -472,8 +484,8 @@ class BettingPlan:
         log_alpha_one_sided : ndarray of shape (m,)
             Logs of one-sided failure probabilities.
         confirmed_limits : dict of int to float
-            Upper limits of :meth:`Bets.ratio` that the mechanism confirmed, by position of the
-            query.
+            Upper limits of :meth:`Bets.ratio` that the mechanism confirmed, noise margins included,
+            by position of the query.
 
         Returns
         -------
@@ -482,7 +494,7 @@ class BettingPlan:
         """
         lower = np.zeros(len(self.predictions))
         upper = np.ones(len(self.predictions))
-        for i, ratio in confirmed_limits.items():
+        for i, ratio_limit in confirmed_limits.items():
             bets = self.bets(i)
             log_failure = log_alpha_one_sided[i] + math.log(VARIANCE_LIMIT_FRACTION)
             limits_by_side = [  # lower limits of the mean, and of 1 minus it
@@ -493,7 +505,7 @@ class BettingPlan:
                         self.n,
                         center=center,
                         stake=stake,
-                        shortfall=ratio * bets.max_ratio * shortfall,
+                        shortfall=ratio_limit * bets.max_ratio * shortfall,
                     )
                 )
                 for value, center, stake, shortfall in zip(
@@ -522,7 +534,8 @@ def plan_bets(
     """Return the bets of a batch on ``n`` independent records, from public numbers (theory G15).
 
     Queries are eligible if their training variance is known and clearly below the largest possible
-    one. Limits are valid for all arguments, and narrow if these are near the true numbers.
+    one. Limits are valid for all predictions, variances and kurtoses, and narrow if these are near
+    the true ones.
 
     Parameters
     ----------
@@ -530,17 +543,18 @@ def plan_bets(
         Expected scores, in [0, 1].
     variances : array-like of shape (m,)
         Variance of a record's score on the training set; NaN if unknown.
-    training_sizes : array-like of shape (m,)
-        Number of training records behind these numbers.
+    training_sizes : float or array-like of shape (m,)
+        Number of training records behind each variance.
     n : int
         Number of holdout records.
     log_failure : float
-        Approximate log of the one-sided failure probability of the limits.
+        Approximate log of the one-sided failure probability of the limits. It determines the
+        stakes.
     kurtosis : float or array-like of shape (m,), default=nan
         Kurtosis of a record's score on the training set; NaN if unknown.
     margin : float, default=0.0
-        Noise of a comparison, in units of :meth:`Bets.ratio`. The upper limits of this ratio that
-        are tried are larger by it, so that noise alone does not reject them.
+        Noise of a comparison, in units of :meth:`Bets.ratio`. The first upper limit of this ratio
+        that is tried is larger by this margin, so that noise alone does not reject it.
 
     Returns
     -------
@@ -568,9 +582,10 @@ def plan_bets(
 def shrunken_variances(
     variances: Array, worst_variances: Array, training_sizes: FloatOrArray
 ) -> Array:
-    """Return training variances shrunk towards the largest possible ones, as if by two records.
+    """Return training variances shrunk towards the largest possible ones, as if by two more units.
 
-    NaN stands for unknown variances. The others are positive if the largest possible ones are.
+    Unknown variances are NaN and stay NaN. The others are positive if the largest possible ones
+    are.
     """
     return (variances * training_sizes + 2.0 * worst_variances) / (training_sizes + 2.0)
 
@@ -596,7 +611,7 @@ class UnitMoments(NamedTuple):
     """
 
     center: float  # sum of S over sum of k, shrunk towards 1/2
-    variance: float  # mean of (S - center * k)^2
+    variance: float  # mean of (S - center * k)^2, at least a small positive number
     mean_count: float  # mean of k
 
 
@@ -619,7 +634,7 @@ def unit_moments(sums: ArrayLike, counts: ArrayLike) -> UnitMoments:
     Raises
     ------
     ValueError
-        If every count is 0: the row has no training unit.
+        If every count is 0, or a number is negative or not finite.
     """
     sums = check_array("sums", sums, low=0.0)
     counts = check_array("counts", counts, low=0.0)
@@ -644,7 +659,7 @@ def betting_interval(sums, counts, *, bound, moments, log_inverse_alpha):
     sums, counts : array-like of shape (n_units,)
         ``S_g`` and ``k_g`` with ``0 <= S_g <= k_g <= bound``, in a secret order that does not
         depend on their values, drawn once and never again. Units with ``k_g = 0`` are included.
-        The number of units is fixed by design.
+        The number of units is fixed by design. ``counts`` may be one number for all units.
     bound : float
         Largest possible ``k_g``, fixed before the split: never the holdout's own maximum.
     moments : UnitMoments
@@ -663,9 +678,9 @@ def betting_interval(sums, counts, *, bound, moments, log_inverse_alpha):
     center, variance, mean_count = moments
     center_deviation = math.sqrt(variance / len(unit_sums)) / mean_count
     grids = [_grid(side_center, center_deviation) for side_center in (center, 1.0 - center)]
-    # Only points up to the first that is not rejected are needed. It is nearly always more than a
-    # standard deviation below the center, so that the points above are tried only if all are
-    # rejected below.
+    # Only points up to the first that is not rejected are needed. The first is nearly always more
+    # than a standard deviation below the center, so that the points above are tried only if all
+    # below are rejected.
     low_points = []
     high_points = []
     for grid, side_center in zip(grids, (center, 1.0 - center), strict=True):
@@ -695,7 +710,11 @@ def betting_interval(sums, counts, *, bound, moments, log_inverse_alpha):
 
 
 def _check_sums_and_counts(sums, counts, bound):
-    """Return both as arrays of the same shape (n_units,), or raise ValueError."""
+    """Return sums and counts as float arrays of shape (n_units,), with sums at most counts.
+
+    Sums that exceed their counts by a rounding error are lowered to them. Raise ValueError unless
+    ``0 <= sums <= counts <= bound``.
+    """
     sums = check_array("sums", sums, low=0.0)
     counts = np.broadcast_to(check_array("counts", counts, low=0.0, high=bound), sums.shape)
     if not (sums.ndim == 1 and sums.size and np.all(sums <= counts * (1.0 + 1e-12))):
@@ -722,17 +741,18 @@ def _count_rejected(sums, counts, points, bound, variance, nats_needed):
     ``points`` are two ascending arrays: means for the lower limit, and one minus means for the
     upper limit, which bets on ``k - S``. ``nats_needed`` is the log wealth that rejects a point.
     """
-    # Arrays over all points of both sides: side, position among the points of the side, and mean.
+    # Arrays over all points of both sides: side (0: lower limit, 1: upper limit), position among
+    # the points of the side, and the mean that is tried (for the upper limit, 1 minus it).
     side_index = np.repeat([0, 1], [len(side_points) for side_points in points])
     point_index = np.concatenate([np.arange(len(side_points)) for side_points in points])
-    mean = np.concatenate(points)
+    means = np.concatenate(points)
     sums_by_side = np.column_stack([sums, counts - sums])
-    nats_left = np.full(mean.size, nats_needed)  # until a point is rejected
-    sums_of_squares = np.full(mean.size, PRIOR_UNITS * variance)
+    nats_left = np.full(means.size, nats_needed)  # until a point is rejected
+    sums_of_squares = np.full(means.size, PRIOR_UNITS * variance)
     for start in range(0, len(sums), _UNITS_PER_BLOCK):
         block = slice(start, start + _UNITS_PER_BLOCK)
         # Shapes (units of the block, points).
-        block_deviations = sums_by_side[block][:, side_index] - mean * counts[block, None]
+        block_deviations = sums_by_side[block][:, side_index] - means * counts[block, None]
         squares_before = np.cumsum(np.vstack([sums_of_squares, block_deviations**2]), axis=0)
         sums_of_squares = squares_before[-1]
         # V_t = (20 v + sum of the squares so far) / (19 + t), for G - t + 1 units still to come.
@@ -742,16 +762,16 @@ def _count_rejected(sums, counts, points, bound, variance, nats_needed):
         block_factors = CAUTION * np.sqrt(
             2.0 * (PRIOR_UNITS - 1.0 + unit_number) / variance_to_come
         )
-        max_stake = MAX_STAKE / (mean * bound)
-        zeros = np.zeros(mean.size)
+        max_stakes = MAX_STAKE / (means * bound)
+        zeros = np.zeros(means.size)
         for deviations, factors in zip(block_deviations, block_factors, strict=True):
-            stakes = np.minimum(np.sqrt(nats_left) * factors, max_stake)
+            stakes = np.minimum(np.sqrt(nats_left) * factors, max_stakes)
             # Rejected points have 0 nats left and stake nothing more.
             nats_left = np.maximum(nats_left - np.log(1.0 + stakes * deviations), zeros)
         is_left = nats_left > 0.0
         side_index = side_index[is_left]
         point_index = point_index[is_left]
-        mean = mean[is_left]
+        means = means[is_left]
         nats_left = nats_left[is_left]
         sums_of_squares = sums_of_squares[is_left]
     return [
@@ -764,12 +784,13 @@ def order_free_interval(sums, counts, *, bound, moments, log_inverse_alpha):
     r"""Return limits for ``sum E S_g / sum E k_g`` of independent units with any distributions.
 
     For stratified holdouts, nodes of a network given the rest, and observed regimes. Parameters and
-    returns are those of :func:`betting_interval`. The order of units has no effect. A mean ``m`` is
-    rejected if
+    returns are those of :func:`betting_interval`. The order of units has no effect. The upper limit
+    is 1 minus the lower limit for the sums ``k_g - S_g``. A mean ``m`` is below the lower limit if
 
     .. math:: \sum_g \ln\Bigl(1 + \lambda\frac{S_g - m k_g}{m K}\Bigr) \ge L,
 
-    with :math:`\lambda` in (0, 1) fixed by ``moments``. For equal counts this is the limit
+    with the ``bound`` :math:`K` and with :math:`\lambda` in (0, 1), which does not depend on sums
+    and counts. For equal counts this is the limit
     :math:`c + (c/\lambda)(\exp\{\overline{\ln(1 + \lambda(\varphi - c)/c)} - L/n\} - 1)` at a
     center ``c`` equal to the limit itself; theory G28 (order-free form of G15 and G18).
     """
@@ -779,8 +800,8 @@ def order_free_interval(sums, counts, *, bound, moments, log_inverse_alpha):
     sums_by_side = (unit_sums, unit_counts - unit_sums)
     limits = []  # lower limits of the mean and of one minus it
     for center, side_sums in zip(centers, sums_by_side, strict=True):
-        # The rate with the fastest growth if moments are those of the training set, for the mean
-        # at the limit that a normal approximation predicts.
+        # The rate with the fastest growth if the units have these moments, for the mean at the
+        # limit that a normal approximation predicts.
         half_width = (
             math.sqrt(2.0 * nats_needed * moments.variance / len(unit_sums)) / moments.mean_count
         )
@@ -866,7 +887,7 @@ def martingale_lower_limit(
         Score of each date, in any units.
     log_failure : float
         Log of the failure probability, :math:`-L`.
-    stakes : array-like of shape (K,)
+    stakes : float or array-like of shape (K,)
         Positive stakes :math:`a`, fixed in advance.
     stake_weights : array-like of shape (K,), default=(1.0,)
         Weights of the stakes in a mixture, which sum to at most 1.
@@ -883,7 +904,8 @@ def martingale_lower_limit(
     Returns
     -------
     float
-        At least the mean of ``lowest``. An upper limit is minus the lower limit of ``-scores``.
+        At least the mean of ``lowest``. An upper limit is minus the lower limit of ``-scores``, for
+        which ``lowest`` is minus the largest possible score.
     """
     scores = check_array("scores", scores, shape=(None,))
     n_dates = len(scores)
@@ -932,7 +954,8 @@ def martingale_interval(
 ) -> tuple[float, float]:
     """Return a lower and an upper limit for the mean expected score of dates (theory G26).
 
-    Stakes are the best ones if mean and variance of the scores are the expected ones.
+    Stakes are chosen for the expected mean and variance of the scores. Limits are valid for others,
+    too.
 
     Parameters
     ----------
@@ -943,7 +966,8 @@ def martingale_interval(
     expected : float
         Expected score of a date, from the training set.
     variance : float or None
-        Variance of a date's score, from the training set. None: scores are 0 or 1.
+        Variance of a date's score, from the training set. If None, stakes are chosen for scores
+        of 0 and 1.
     lowest, highest : float or array-like of shape (T,), default=0.0, 1.0
         Smallest and largest possible score of each date, fixed before it. For a difference of two
         absolute errors: minus and plus the distance of the forecasts.
@@ -1000,10 +1024,10 @@ def binary_score_stake(
 ) -> Array:
     r"""Return the best stake for scores of 0 and 1 if their mean is the predicted one (theory G26).
 
-    It is that of Chernoff's bound at the rate :math:`\ln(1 + a) = \ln\frac{v(1-p)}{p(1-v)}`, for
-    the predicted mean :math:`v` and the solution :math:`p` of :math:`\mathrm{kl}(v \,\|\, p) =
-    HL/T`, with the horizon :math:`H`, :math:`L` minus the log of the failure probability and
-    :math:`T` dates (``n``).
+    The stake :math:`a` is that of Chernoff's bound at the rate
+    :math:`\ln(1 + a) = \ln\frac{v(1-p)}{p(1-v)}`, for the predicted mean :math:`v` and the
+    solution :math:`p` of :math:`\mathrm{kl}(v \,\|\, p) = HL/T`, with the horizon :math:`H`,
+    :math:`L` minus the log of the failure probability and :math:`T` dates (``n``).
     """
     mean = np.clip(predicted_mean, 0.5 / n, 1.0 - 0.5 / n)
     nats_per_date = -horizon * np.asarray(log_failure) / n
@@ -1024,8 +1048,8 @@ def martingale_mean_lower_limit(
 ) -> Array:
     """Return lower limits for the mean expected score of dates, from means alone (theory G26).
 
-    Chernoff's bound with the rate of :func:`binary_score_stake`. By concavity it is valid for all
-    scores in [0, 1], not only for 0 and 1.
+    These are Chernoff's with the stake of :func:`binary_score_stake`. By concavity they are valid
+    for all scores in [0, 1], not only for 0 and 1.
 
     Parameters
     ----------

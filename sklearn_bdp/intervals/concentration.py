@@ -1,9 +1,9 @@
-"""Concentration limits of scores: means under a correlation model, and scores by class.
+"""Limits of scores: means under a correlation model, scores by class, ratios, approximate limits.
 
 A score that weighs records by their class varies with the number of holdout records of each class.
 These counts depend on holdout records. The mechanism therefore releases the class proportions once
-for each set of classes, in cells that are charged like any release. A cell implies a lower bound of
-each count, the floor of its class. Theory G12, G20.
+for each set of classes, in cells that are charged like any release. The cell of a class implies a
+lower bound of its count, the floor of the class. Theory G12, G20.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Tail(abc.ABC):
     """Limits of the expected score, from the range in which the holdout score was released.
 
     All limits are one-sided: a two-sided interval with failure probability ``alpha`` takes both at
-    ``log(alpha / 2)``. They are monotone in the holdout score and in the failure probability.
+    ``log(alpha / 2)``. Proven limits are monotone in the holdout score and in the failure
+    probability.
     """
 
     @abc.abstractmethod
@@ -55,7 +56,7 @@ class Tail(abc.ABC):
         Returns
         -------
         ndarray
-            Limits in [0, 1], at most ``values``.
+            Limits in [0, 1], at most ``values`` unless the score is constant by construction.
         """
 
     def upper_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
@@ -69,7 +70,7 @@ class Tail(abc.ABC):
         Returns
         -------
         ndarray
-            Limits in [0, 1], at least ``values``.
+            Limits in [0, 1], at least ``values`` unless the score is constant by construction.
         """
         values = check_array("values", values, low=0.0, high=1.0)
         # One minus the score is a score of the same kind.
@@ -87,8 +88,8 @@ class Tail(abc.ABC):
         log_failure : ndarray of shape (m,)
             Log of the one-sided failure probability, at most 0.
         expected : ndarray of shape (m,), default=None
-            Predictions of the values, fixed before the queries. They narrow the limits of records
-            that are judged given their past (theory G26), and have no effect on others.
+            Predictions of the values, fixed before the queries. The limits of records that are
+            judged given their past depend on them (theory G26), others do not.
 
         Returns
         -------
@@ -160,7 +161,8 @@ class ModelTail(Tail):
 
     @functools.cached_property
     def _effective_n(self):
-        return self.model.effective_n(self.n)  # it takes long in large networks
+        """Effective number of records; computing it takes long in large networks."""
+        return self.model.effective_n(self.n)
 
 
 def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Array:
@@ -169,7 +171,7 @@ def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Ar
     Parameters
     ----------
     log_failure : float or array-like of shape (m,)
-        Log of the one-sided failure probability.
+        Log of the failure probability of both sides together.
     model : CorrelationModel
         How the records are correlated.
     n : int
@@ -182,38 +184,43 @@ def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Ar
     """
     log_failure = np.atleast_1d(np.asarray(log_failure, dtype=float))
     ones = np.ones_like(log_failure)
-    widths = last_accepted(lambda width: model.log_tail(width, n) <= log_failure, ones, 0.0)
-    is_enough = model.log_tail(ones, n) <= log_failure
-    return np.where(is_enough, widths, np.inf)
+    half_widths = last_accepted(
+        lambda deviation: model.log_tail(deviation, n) <= log_failure, ones, 0.0
+    )
+    is_one_enough = model.log_tail(ones, n) <= log_failure
+    return np.where(is_one_enough, half_widths, np.inf)
 
 
-#: Half-width of the central cell in standard deviations of a class proportion. Narrower cells cost
-#: more nats than higher floors save (simulated for 20 to 5,000 records and proportions from 0.03 to
-#: 0.5), and a final report reads the counts.
+#: Half-width of the central cell in standard deviations of a class proportion from its prediction.
+#: Narrower cells cost more nats than higher floors save (simulated for 20 to 5,000 records and
+#: proportions from 0.03 to 0.5), and a final report reads the counts.
 _CENTRAL_DEVIATIONS = 2.5
-#: Width of the cells next to it in standard deviations, for two classes and for more.
+#: Half the width of the cells next to it in standard deviations of a class proportion, for two
+#: classes and for more.
 _NEXT_OF_TWO, _NEXT_OF_MANY = 2.0, 2.5
 #: Coded probability that a proportion is outside the central cell: if it is predicted from training
-#: labels, and if it is not.
+#: labels or from the cell of the other class, and if it is not.
 _SURPRISE, _SURPRISE_WITHOUT_LABELS = 0.1, 0.75
-#: Width in log odds at which cells stop growing; the first ones may be wider. Cells grow with the
-#: distance from the prediction, because a training set that was balanced by design predicts
-#: proportions badly.
+#: Width in log odds at which cells stop growing; cells of the smallest width may be wider. Cells
+#: grow with the distance from the prediction, because a training set that was balanced by design
+#: predicts proportions badly.
 _MAX_LOG_ODDS = 0.2
 #: The smallest proportion among 64 slices is this many within-group deviations below the overall
 #: one, and has this variance, in units of the within-group variance.
 _SLICE_DEVIATIONS, _SLICE_VARIANCE = 2.4, 0.2
 #: Fraction of a proportion's variance that lies within groups if it is unknown: a guess, and the
-#: variance that its error adds.
+#: variance that its error adds, in units of the proportion's variance.
 _GUESSED_FRACTION, _GUESS_VARIANCE = 0.25, 0.5
-#: Coded probability that noise rejects the prediction though the proportion is in the central cell.
+#: Coded probability that noise rejects the prediction although the noisy proportion is in the
+#: central cell.
 _FALSE_SURPRISE = 0.01
 
 
 def half_width_at(tail, score, log_one_sided, margin=0.0):
-    """Return half the distance of the limits if the holdout score is within a margin of ``score``.
+    """Return half the distance of the limits for a holdout score within ``margin`` of ``score``.
 
-    ``log_one_sided`` is the log of the one-sided failure probability.
+    ``tail`` is the `Tail` of the score. All numbers are in units of [0, 1]; ``log_one_sided`` is
+    the log of the one-sided failure probability.
     """
     lowest = np.array([max(0.0, score - margin)])
     highest = np.array([min(1.0, score + margin)])
@@ -228,9 +235,9 @@ class ProportionGrid:
     Edges are angles ``arcsin(sqrt(proportion))``, whose variance is the same for every proportion.
     The mechanism compares the central cell around the prediction with the holdout. The cells next
     to it are a few standard deviations of a holdout proportion wide. Further cells double in width
-    until they span 0.2 units of log odds, and none is narrower than the first. Cells are numbered
-    by integers, the central one 0. The cell ``None`` means that the mechanism confirmed the
-    prediction, so that the proportion counts as in the central cell.
+    until they span 0.2 units of log odds, and none is narrower than the first, except where [0, 1]
+    ends. Cells are numbered by integers, the central one 0. The cell ``None`` means that the
+    mechanism confirmed the prediction, so that the proportion counts as in the central cell.
     """
 
     center_index: int  # position of the central cell's lower edge in ``edges``
@@ -238,16 +245,16 @@ class ProportionGrid:
     surprise_probability: float  # coded probability that the proportion is outside the central cell
     min_width: float  # smallest width of the cells beside the central one, in angles
     slice_shift: float  # angle by which the smallest proportion of many slices is below the overall
-    complement_error: float  # deviation of the difference between both classes' smallest angles
+    complement_error: float  # allowed error of an angle that is predicted from the other class
 
     @classmethod
     def around(cls, proportion, n, n_training, n_classes, *, within_group_fraction=0.0):
         """Return cells around a predicted proportion of ``n`` units (records or groups).
 
         ``n_training`` is the number of training units behind the prediction, ``None`` for a guess.
-        ``within_group_fraction`` is the fraction of the proportion's variance within groups
-        (``None``: unknown). If there is any, the smallest proportion among many slices is released
-        (theory G19).
+        ``within_group_fraction`` is the fraction of the proportion's variance within groups, 0 for
+        independent records and ``None`` if unknown. If it is not 0, the cells are around the
+        smallest proportion among many slices (theory G19).
         """
         training_variance = 0.0 if n_training is None else 1.0 / n_training
         guess_variance = 0.0
@@ -276,7 +283,10 @@ class ProportionGrid:
         )
 
     def complement(self, low: float, high: float) -> Self:
-        """Return the cells of the other of two classes, if this one's proportion is in a range."""
+        """Return the cells of the other of two classes.
+
+        ``low`` and ``high`` are the proportions between which this class lies.
+        """
         ends = [math.asin(math.sqrt(end)) for end in (low, high)]
         angle = 0.5 * (math.pi - sum(ends)) - 2.0 * self.slice_shift
         half_width = 0.5 * (ends[1] - ends[0]) + self.complement_error + 1e-9
@@ -286,7 +296,7 @@ class ProportionGrid:
         )
 
     def ends(self, cell: int | None) -> tuple[float, float]:
-        """Return the proportions between which a cell lies."""
+        """Return the proportions between which a cell lies, None being the central one."""
         edge_index = self.center_index + (cell or 0)
         low, high = (math.sin(edge) ** 2 for edge in self.edges[edge_index : edge_index + 2])
         return low, high
@@ -299,8 +309,8 @@ class ProportionGrid:
     def code_length(self, cell: int | None) -> float:
         """Return the code length of a release in nats.
 
-        Half of the surprise probability decreases with the distance from the center, the other
-        half is the same for all cells.
+        Of the surprise probability, half decreases with the distance of a cell from the central
+        one, and half is the same for all cells but the central one.
         """
         if cell is None:
             return -math.log(1.0 - _FALSE_SURPRISE - self.surprise_probability)
@@ -334,8 +344,8 @@ def needed_classes(n_classes, counted_classes, *, has_slices):
     """Return the positions of the classes whose proportions are released.
 
     Of two classes the second implies the first. With ``has_slices``, proportions are the smallest
-    of many slices (theory G19), which do not sum to 1, so that both are needed. ``counted_classes``
-    are the classes that the score counts, None for all.
+    of many slices (theory G19), which do not sum to 1, so that none implies another.
+    ``counted_classes`` are the positions of the classes that the score counts, None for all.
     """
     if n_classes == 2 and not has_slices:
         return (1,)
@@ -360,11 +370,12 @@ def min_class_counts(proportion_ends, n, n_classes, *, has_slices):
 
 
 def proportion_grids(class_counts, n_classes, model, n, within_group_fractions=None):
-    """Return the grid of each class's proportion among ``n`` records, from training labels.
+    """Return the grid of each class's proportion in a holdout of ``n`` records, as a list.
 
     ``class_counts`` are the training records of each class (None: proportions are taken to be
-    equal). Dependent records are counted by whole groups. ``within_group_fractions`` has the
-    fraction of each proportion's variance within training groups, None if unknown.
+    equal). Dependent records are counted by sampling units. ``within_group_fractions`` has the
+    fraction of each proportion's variance within training groups, None if unknown. It has no effect
+    if records are independent.
     """
     scheme = model.sampling_scheme(n)
     n_training = None
@@ -388,13 +399,13 @@ class PairsTail(Tail):
     """Limits of ROC AUC: a mean over pairs of a positive and a negative record (theory G12).
 
     Given the labels, the score is an average over pairings of means of :math:`m` independent
-    pairs, ``m`` the size of the smaller class (Hoeffding 1963, section 5), so it is dominated in
-    convex order by :math:`Bin(m, AUC)/m` and by the same of any smaller ``m``: the bound by hinges
-    (G8) holds at the floor. An average over slices of independent units is dominated by it, too
-    (G19).
+    pairs, where :math:`m` is the size of the smaller class (Hoeffding 1963, section 5). The score
+    is therefore dominated in convex order by :math:`Bin(m, AUC)/m`, and by the same of any smaller
+    :math:`m`: the bound by hinges (G8) holds at the floor. The same is true of an average over
+    slices of independent units (G19).
     """
 
-    class_floors: tuple  # smallest counts of the negative and of the positive class
+    class_floors: tuple  # lower bounds of the counts of the negative and of the positive class
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         values_array, log_failure_array = broadcast_limit_arguments(values, log_failure)
@@ -422,15 +433,16 @@ class PairsTail(Tail):
 
 @dataclasses.dataclass(frozen=True)
 class ClassMeansTail(Tail):
-    """Limits of balanced accuracy and of recalls: a mean over K classes of means (theory G12).
+    """Limits of balanced accuracy and of recalls: a mean over classes of means (theory G12).
 
     The limit is the larger one of two: a weighted Chernoff bound with :math:`w_i = 1/(K n_{c(i)})`
-    at the floors of the counted classes, and the bound by hinges (G8) as if every class had the
-    smallest floor. A class that may be missing contributes any number between 0 and 1. Both
-    bounds are in convex order, so that they cover averages over slices of independent units (G19).
+    at the floors :math:`n_c`, and the bound by hinges (G8) as if every class had the smallest
+    floor. A class that may be missing (floor 0) contributes any number between 0 and 1, and both
+    bounds are for the K other classes. They are in convex order, so that they cover averages over
+    slices of independent units (G19).
     """
 
-    class_floors: tuple  # smallest counts of the classes that count
+    class_floors: tuple  # lower bounds of the counts of the classes that the score counts
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         values_array, log_failure_array = broadcast_limit_arguments(values, log_failure)
@@ -508,7 +520,7 @@ class ApproximateTail(Tail):
 
 @dataclasses.dataclass(frozen=True)
 class RatioTail(Tail):
-    """Exact limits of precision, Jaccard or F1, given a floor of their denominator (theory G34)."""
+    """Exact limits of precision, Jaccard or F1, given a floor of the records that count (G34)."""
 
     ratio: RatioLimits
 
@@ -546,7 +558,7 @@ def score_tail(
     family: str = "",
     spread: Sequence[float] | None = None,
 ) -> Tail:
-    """Return the limits of a bounded metric, from public quantities.
+    """Return the limits of a bounded metric, from public and released quantities.
 
     The keywords are the fields of :class:`sklearn_bdp.metrics.ScoreShape`.
 
@@ -569,8 +581,8 @@ def score_tail(
     counted_classes : tuple of int, optional
         Positions of the classes that count; all by default.
     class_floors : tuple of int, optional
-        Lower bounds of the counts of all classes in the holdout, which the mechanism released. By
-        default those to be expected from ``class_counts``.
+        Lower bounds of the counts of all classes in the holdout, in sampling units, which the
+        mechanism released. By default those to be expected from ``class_counts``.
     constant_score : float, optional
         The score of kind ``"known"``, in [0, 1].
     within_group_fractions : tuple of float, optional
@@ -583,8 +595,10 @@ def score_tail(
         the training records that do not count in the denominator and those that do, and
         ``class_floors`` has one entry, the lower bound of the holdout records that count.
     spread : sequence of float, optional
-        An :class:`~sklearn_bdp.intervals.approximate.InfluenceSpread` of the training set, or
-        the numbers of an :class:`~sklearn_bdp.intervals.approximate.ErrorDistribution`.
+        The numbers of an :class:`~sklearn_bdp.intervals.approximate.InfluenceSpread` of the
+        training set or, for the family ``"median"``, those of an
+        :class:`~sklearn_bdp.intervals.approximate.ErrorDistribution`. Without them there is no
+        approximate interval.
 
     Returns
     -------
@@ -594,7 +608,10 @@ def score_tail(
     Raises
     ------
     ValueError
-        If an argument that the kind needs is missing or outside its range.
+        If an argument is outside its range, or if a mean over classes or pairs has fewer than two
+        classes or a class without a training record.
+    TypeError
+        If ``constant_score`` (kind ``"known"``) or ``class_counts`` (kind ``"ratio"``) is missing.
 
     Examples
     --------
@@ -650,8 +667,7 @@ def _count_classes(class_floors, class_counts, classes):
 def _approximate_tail(family, spread, n_units):
     """Return the limits of a score without a proven bound.
 
-    ``spread`` has the numbers of an :class:`InfluenceSpread` or, for the family ``"median"``, of
-    an :class:`ErrorDistribution`; None: no interval.
+    ``spread`` is that of :func:`score_tail`, ``n_units`` the number of holdout units.
     """
     checked_family: Any = check_option("family", family, FAMILIES)
     if checked_family == "median" and spread is not None:
@@ -663,7 +679,7 @@ def _approximate_tail(family, spread, n_units):
 
 
 def _ratio_tail(family, class_floors, class_counts, n):
-    """Return the limits of a ratio of counts.
+    """Return the limits of precision, Jaccard or F1 on ``n`` holdout records.
 
     ``class_counts`` are the training records that do not count in the denominator and those that
     do. ``class_floors`` has the floor of the holdout records that count; None: the expected one.

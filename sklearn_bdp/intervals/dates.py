@@ -39,9 +39,10 @@ from sklearn_bdp.intervals.jackknife import (
 #: Fewest dates of an interval.
 FEWEST_DATES = 30
 #: Below these numbers of dates, and of dates with a record of the rarest cell, an interval gets a
-#: note.
+#: note. A median has no interval with fewer dates than FEW_DATES.
 FEW_DATES, FEW_EVENT_DATES = 75, 30
-#: Targets below this fraction of the median target are near 0: relative errors are not supported.
+#: Absolute targets below this fraction of their median are near 0: relative errors then have no
+#: interval.
 NEAR_ZERO = 0.01
 #: Rates of exponential moving averages of past influence.
 RATES = (0.05, 0.2)
@@ -74,7 +75,7 @@ def date_row(
         Predictions of a model, in the form of ``statistic.response``, and the mask of its subgroup
         (None: all records). The row of two sides is the first minus the second.
     dates : ndarray of shape (n,)
-        Number of each record's date, in time order.
+        Number 0, 1, ... of each record's date, in time order.
     alpha : float
         Failure probability of both ends together.
     horizon : int, default=1
@@ -117,9 +118,10 @@ def date_row(
 
 
 def _row(statistic, n_dates, value, lower=math.nan, upper=math.nan, *, reason="", notes=()):
-    """Return a row in score units: of a loss, minus the value, and the ends in the other order.
+    """Return a row in score units: a loss changes its sign, and its ends their order.
 
-    ``reason`` is why the row has no interval, or an empty text.
+    ``n_dates`` is the number of dates with a record of the row. ``reason`` is why the row has no
+    interval, or an empty text; it replaces the notes.
     """
     notes = (reason,) if reason else tuple(notes)
     if statistic.is_negated:
@@ -128,9 +130,10 @@ def _row(statistic, n_dates, value, lower=math.nan, upper=math.nan, *, reason=""
 
 
 def _difference(statistic, y, sides, masks, dates):
-    """Return the statistic of one side, or that of the first minus the second side.
+    """Return the statistic of one side, or that of the first minus that of the second side.
 
-    Also return its values with each date (or block of dates) left out.
+    Also return its values with each date (or block of dates) left out. All dates weigh equally, in
+    a subgroup by the fraction of their records in it.
     """
     n_dates = int(dates.max()) + 1
     record_weights = 1.0 / np.bincount(dates)[dates]
@@ -181,7 +184,7 @@ def median_row(errors: Array, alpha: float, *, dates: Array, horizon: int = 1) -
     alpha : float
         Failure probability of both ends together.
     dates : ndarray of shape (n,)
-        Number of each record's date. An interval needs one record on each date.
+        Number of each record's date. An interval needs one record for each date.
     horizon : int, default=1
         Largest number of dates between a forecast and its score. An interval needs 1.
 
@@ -191,9 +194,10 @@ def median_row(errors: Array, alpha: float, *, dates: Array, horizon: int = 1) -
         Value, ends and notes.
     """
     n_errors = len(errors)
+    n_dates = len(np.unique(dates))
     value = -float(np.median(errors))
     reason = ""
-    if len(np.unique(dates)) < n_errors:
+    if n_dates < n_errors:
         reason = "The median of several records on one date has no interval."
     elif horizon > 1:
         reason = "The median has no interval given what was known when the forecast was made."
@@ -207,11 +211,11 @@ def median_row(errors: Array, alpha: float, *, dates: Array, horizon: int = 1) -
     if not reason and not 1 <= lower_rank < upper_rank <= n_errors:
         reason = "So few dates have no interval of a median at this level."
     if reason:
-        return ApproximateRow(value, math.nan, math.nan, n_errors, (reason,))
+        return ApproximateRow(value, math.nan, math.nan, n_dates, (reason,))
     sorted_errors = np.sort(errors)
     low_end = -float(sorted_errors[upper_rank - 1])
     high_end = -float(sorted_errors[lower_rank - 1])
-    return ApproximateRow(value, low_end, high_end, n_errors, ())
+    return ApproximateRow(value, low_end, high_end, n_dates, ())
 
 
 def _rarest_cell(statistic, y, sides, masks, dates):
@@ -222,8 +226,8 @@ def _rarest_cell(statistic, y, sides, masks, dates):
     cells = statistic.dates.cells or statistic.cells
     if cells is None:
         return None
-    is_pair = len(sides) == 2 and np.array_equal(masks[0], masks[1])
-    if is_pair and statistic.response == "labels":  # a difference rests on disagreements
+    has_same_records = len(sides) == 2 and np.array_equal(masks[0], masks[1])
+    if has_same_records and statistic.response == "labels":  # the row rests on disagreements
         return _count(dates, masks[0] & (sides[0][0] != sides[1][0])), DISCORDANT
     return min(
         (_count(dates, mask & cell), noun)
@@ -233,12 +237,12 @@ def _rarest_cell(statistic, y, sides, masks, dates):
 
 
 def about_training_mean(statistic: Statistic, training_mean: float | None) -> Statistic:
-    """Return R² about the mean of the training targets, and other statistics unchanged.
+    """Return R² about the mean of the training targets; other statistics are returned unchanged.
 
     Parameters
     ----------
     statistic : Statistic
-        The statistic of independent records.
+        The statistic of a metric. R² is about the mean of the targets that it is computed on.
     training_mean : float or None
         Mean of the training targets.
 
@@ -250,8 +254,8 @@ def about_training_mean(statistic: Statistic, training_mean: float | None) -> St
     Raises
     ------
     ValueError
-        If the statistic is R² and ``training_mean`` is None. About the holdout's own mean, which
-        depends on later dates, intervals would miss several times too often (theory G31).
+        If the statistic is R² and ``training_mean`` is None. Intervals of R² about the holdout's
+        own mean, which depends on later dates, would miss several times too often (theory G31).
     """
     if statistic.dates.left_out_about is None:
         return statistic
@@ -276,14 +280,14 @@ def date_interval(
     value : float
         The statistic of all dates.
     left_out : ndarray of shape (T,)
-        The statistic without each date (or block of dates), in time order.
+        The statistic without each of T dates (or blocks of dates), in time order.
     alpha : float
         Failure probability of both ends together.
     scale : {"unit", "signed", "loss", "explained", "raw"}
-        Scale on which the statistic is nearly normal. Except on the first two, each end is the
-        wider one of Student's interval and of Hall's, which corrects for skewness.
+        Scale on which the statistic is nearly normal. On ``"loss"``, ``"explained"`` and ``"raw"``,
+        each end is the wider one of Student's interval and of Hall's, which corrects for skewness.
     n_event_dates : int, optional
-        Dates of the rarest cell, which bound the degrees of freedom.
+        Number of dates with a record of the rarest cell, which bounds the degrees of freedom.
     horizon : int, default=1
         Largest number of dates between a forecast and its score. With more than 1, the variance is
         that of overlapping forecasts.
@@ -291,15 +295,16 @@ def date_interval(
     Returns
     -------
     lower, upper : float
-        NaN if the dates show no spread, or the value is at an end of its range.
+        NaN if the dates show no spread, or if the statistic of all dates or without a date is
+        undefined or at an end of its range.
 
     Notes
     -----
-    The variance is :math:`\min_c \sum_t (J_t - c_t)^2 / (T(T-1))` over three centers: the mean of
-    all dates, and two moving averages of the influence of earlier dates. The mean is not known
-    before a date, but bounds the minimum from above. The degrees of freedom are
-    :math:`\min(T - 1, \max(3, 2T/(\hat k - 1)), \text{event dates} - 1)`, at least 2, with the
-    kurtosis :math:`\hat k` of :math:`J`.
+    With a horizon of 1, the variance is :math:`\min_c \sum_t (J_t - c_t)^2 / (T(T-1))` over three
+    centers: the mean of all dates, and two moving averages of the influence of earlier dates. The
+    mean is not known before a date, but bounds the minimum from above. The degrees of freedom are
+    then :math:`\min(T - 1, \max(3, 2T/(\hat k - 1)), \text{event dates} - 1)`, at least 2,
+    with the kurtosis :math:`\hat k` of :math:`J`.
     """
     to_scale, from_scale = _SCALES[scale]
     n_dates = len(left_out)
@@ -337,7 +342,8 @@ def variance_of_mean(influence: Array, horizon: int = 1) -> float:
     influence : ndarray of shape (T,)
         Influence of each date, in time order.
     horizon : int, default=1
-        Largest number of dates between a forecast and its score; with 1, the date before.
+        Largest number of dates between a forecast and its score; with 1, forecasts are made on the
+        date before.
 
     Returns
     -------
@@ -353,7 +359,7 @@ def variance_of_mean(influence: Array, horizon: int = 1) -> float:
     for rate in RATES:
         filter_state = [(1.0 - rate) * influence.mean()]
         averages, _ = lfilter([rate], [1.0, rate - 1.0], influence, zi=filter_state)
-        centers = np.concatenate([[influence.mean()], averages[:-1]])  # known the day before
+        centers = np.concatenate([[influence.mean()], averages[:-1]])  # known the date before
         sums_of_squares.append(np.sum((influence - centers) ** 2))
     return float(min(sums_of_squares)) / (n_dates * (n_dates - 1.0))
 
@@ -391,11 +397,13 @@ def degrees_of_freedom(
     influence : ndarray of shape (T,)
         Influence of each date.
     n_event_dates : int, optional
-        Dates of the rarest cell.
+        Number of dates with a record of the rarest cell. If None, it is no bound.
     horizon : int, default=1
-        Largest number of dates between a forecast and its score; with 1, the date before.
+        Largest number of dates between a forecast and its score; with 1, forecasts are made on the
+        date before.
     is_loss : bool, default=False
-        Whether the statistic is a loss, whose large values cluster in time.
+        Whether the statistic is a loss or a skill, whose large losses cluster in time. It has an
+        effect for horizons above 1.
 
     Returns
     -------
@@ -421,9 +429,10 @@ def degrees_of_freedom(
 
 
 def _warnings(statistic, n_dates, rarest, alpha, left_out, *, scale, is_pair):
-    """Return a list of sentences on the reasons to trust an interval less.
+    """Return the notes of a row with an interval, as a list of sentences.
 
-    Arguments are those of `_refusal`. ``is_pair``: whether the row is a difference.
+    ``left_out`` are the values without each date, ``is_pair`` states whether the row is a
+    difference. Other arguments are those of `_refusal` and `date_row`.
     """
     notes = [] if statistic.dates.left_out_about is None else [_ABOUT_TRAINING_MEAN]
     if n_dates < FEW_DATES:

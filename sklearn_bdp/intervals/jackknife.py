@@ -3,8 +3,8 @@ r"""Approximate intervals of any statistic, for a final report that closes the h
 The intervals come from a delete-one jackknife over sampling units (records, groups, blocks of
 time), on a scale on which the statistic is nearly normal. The degrees of freedom of Student's
 quantile fall if few units carry most of the variance. The comments call this interval J*. It needs
-the statistic without each unit, which :mod:`sklearn_bdp.intervals.left_out` computes.
-:class:`Statistic` holds the smallest failure probabilities at which its intervals were simulated.
+the values of the statistic without each unit, which :mod:`sklearn_bdp.intervals.left_out` computes.
+A :class:`Statistic` has the smallest failure probabilities at which its intervals were simulated.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from sklearn_bdp._typing import Array
 from sklearn_bdp.intervals.left_out import of_sums, recomputed
 
 Scale = Literal["unit", "signed", "loss", "explained", "raw"]
-# The predictions that a statistic takes: codes of predicted classes, scores or probabilities of the
-# second class, probabilities of all classes (n, n_classes), predicted numbers, or, as "function", a
-# callable that returns the statistic of the records at some positions.
+# The predictions that a statistic takes. "labels": codes of the predicted classes. "scores" and
+# "chances": scores and probabilities of the second of two classes. "all_chances": probabilities of
+# all classes, shape (n, n_classes). "values": predicted numbers. "function": a callable that takes
+# positions of records and returns the statistic of these records.
 Response = Literal["labels", "scores", "chances", "all_chances", "values", "function"]
 
 
@@ -38,7 +39,7 @@ class DateFacts(NamedTuple):
     min_events: int = 5  # fewest dates with a record of the rarest cell for an interval
     #: Sets of records that each need some dates; None: as for independent units.
     cells: Callable[[Any, Any], list[tuple[str, Array]]] | None = None
-    divides_by_targets: bool = False  # errors relative to the target are undefined near 0
+    divides_by_targets: bool = False  # whether errors are relative to the targets
     #: Takes the mean of the training targets and returns a ``left_out`` that replaces the mean of
     #: the holdout targets by it. None if the statistic is not about a mean.
     left_out_about: Callable[[float], Any] | None = None
@@ -48,9 +49,9 @@ class Statistic(NamedTuple):
     """A statistic computed without each unit, and the tested range of its intervals (theory G28).
 
     ``left_out(y, predictions, weights, unit_codes, n_units)`` returns its value and an array of
-    its values without each unit (or block of units). ``cells(y, predictions)`` returns sets of
-    records, each of which needs records of some units for an interval. A set is a pair of a noun
-    for such a record, with ``{s}`` for its plural, and a mask of shape (n_records,).
+    its values without each unit (or block of units). ``cells(y, predictions)`` returns a list of
+    sets of records: an interval needs some units with a record of each set. A set is a pair of a
+    noun for such a record, with ``{s}`` for its plural, and a mask of shape (n_records,).
     """
 
     response: Response
@@ -65,7 +66,7 @@ class Statistic(NamedTuple):
     corrects_skewness: tuple[bool, bool] = (False, False)
     few_cell_units: int = 10  # with fewer units in the rarest cell, the interval gets a note
     is_negated: bool = False  # ``left_out`` returns losses, and the score is minus the loss
-    is_heavy_tailed: bool = False  # rare large errors that a sample may lack make it too narrow
+    is_heavy_tailed: bool = False  # whether a sample may lack rare large errors that matter
     dates: DateFacts = DateFacts()  # used instead if units are dates, each given its past
 
 
@@ -73,6 +74,7 @@ class Statistic(NamedTuple):
 _EXPLAINED_LOSS = of_sums(
     lambda y, predictions: predictions, lambda n, first, second: 1.0 - second / first
 )
+#: Skill score, with the losses of the baseline first.
 SKILL = Statistic(
     "values",
     _EXPLAINED_LOSS,
@@ -86,8 +88,8 @@ GENERIC = Statistic("function", recomputed, "raw", corrects_skewness=(True, True
 
 # -- Rows -----------------------------------------------------------------------------------------
 
-# G22: the transformation to the scale, and its inverse. Logit for metrics in [0, 1], log for
-# losses, -log(1 - R²) for explained variance.
+# G22: the transformation to the scale, and its inverse. Logit for metrics in [0, 1], arctanh for
+# those in [-1, 1], log for losses, -log(1 - R²) for explained variance.
 _SCALES: dict[str, tuple[Callable, Callable]] = {
     "unit": (logit, expit),
     "signed": (np.arctanh, np.tanh),
@@ -100,7 +102,8 @@ _MIN_UNITS, _MIN_CELL_UNITS = 20, 5
 _FEW_UNITS = 30  # with fewer units an interval gets a note
 #: Pairs: the fewest autocorrelation times, and the number of blocks that the series is cut into.
 _BLOCKS = ((400.0, 10), (200.0, 6))
-#: Smallest failure probability that was tested for blocks of time, and for fewer than 150 units.
+#: Smallest failure probability that was tested for blocks of time and for fewer than 150 units, and
+#: this number of units.
 _MIN_ALPHA_OF_BLOCKS, _MANY_UNITS = 0.005, 150
 
 _LONG_MEMORY_NOTE = (
@@ -138,7 +141,7 @@ def public_refusal(n_units: int, *, n_autocorrelation_times: float | None = None
     Parameters
     ----------
     n_units : int
-        Number of units of all records.
+        Number of units.
     n_autocorrelation_times : float or None, default=None
         Length of the records in autocorrelation times, for a declared chain.
 
@@ -167,15 +170,15 @@ def approximate_row(
 ):
     """Return a score, a difference of two models or of two subgroups, with its interval.
 
-    A row without an interval states the reason in its notes. If ``predictions`` is a function, its
-    errors propagate.
+    A row without an interval states the reason in its notes. Errors of the functions in
+    ``statistic`` and of predictions that are a function propagate, except LinAlgError.
 
     Parameters
     ----------
     statistic : Statistic
-        That of a metric, or :data:`GENERIC`.
+        The statistic of a metric, or :data:`GENERIC`.
     y : ndarray of shape (n,)
-        Targets; classes as codes ``0, 1, ...``, of two the one with the event as 1.
+        Targets; classes as codes ``0, 1, ...``, of two classes 1 is the event.
     sides : sequence of one or two (predictions, mask)
         Predictions of a model, in the form of ``statistic.response``, and the mask of its subgroup
         (``None``: all records). The row of two sides is the first minus the second.
@@ -222,12 +225,12 @@ def approximate_row(
     if not lower <= upper:
         reason = "The units show no spread. There is no approximate interval."
         return sample.make_row(value, notes=[reason])
-    rarest_count = ""
+    rarest_text = ""
     if rarest is not None and rarest[0] < statistic.few_cell_units:
-        rarest_count = counted_units(*rarest, unit_name)
+        rarest_text = counted_units(*rarest, unit_name)
     n_units = sample.n_scored_units
     notes += _warnings(
-        statistic, n_units, rarest_count, alpha, sample.is_paired, n_autocorrelation_times
+        statistic, n_units, rarest_text, alpha, sample.is_paired, n_autocorrelation_times
     )
     if len(left_out_by_date) and long_memory(left_out_by_date):
         notes.append(_LONG_MEMORY_NOTE)
@@ -278,7 +281,7 @@ class _RowSample:
 
     @property
     def has_one_subgroup(self):
-        """Whether both sides are about the same records."""
+        """Whether all sides are about the same records; true of one side."""
         return np.array_equal(self.masks[0], self.masks[-1])
 
     @property
@@ -288,7 +291,7 @@ class _RowSample:
 
     @property
     def has_disjoint_units(self):
-        """Whether no unit is on both sides."""
+        """Whether the row has two sides without a common unit."""
         if self.has_one_subgroup:
             return False
         first_units, second_units = (self.unit_codes[mask] for mask in self.masks)
@@ -305,9 +308,10 @@ class _RowSample:
         ]
 
     def differences_by_unit(self):
-        """Return the row's values without each unit, shape (n_units,).
+        """Return the row's values without each unit, shape (n_units,), or without blocks of units.
 
-        The array is empty for a statistic without a closed form, or without a solution.
+        The array is empty for :data:`GENERIC`, and if the equations of the statistic have no
+        solution.
         """
         if self.statistic is GENERIC:
             return np.zeros(0)
@@ -340,7 +344,7 @@ class _RowSample:
         cells, and for a difference that rests on disagreements.
         """
         if self.statistic.cells is None or self.rests_on_disagreement:
-            return [self.n_units] * 2
+            return [self.n_units] * len(self.masks)
         return [
             min(
                 _count(self.unit_codes, mask & (self.y == label))
@@ -383,9 +387,10 @@ def _refusal(sample, estimates, rarest, unit_name):
 
 
 def _ends(sample, value, estimates, alpha):
-    """Return the two ends of the interval, NaN if units have no spread, and a list of notes.
+    """Return the lower and the upper end of the interval, and a list of notes.
 
-    ``estimates`` are those of `_RowSample.left_out`.
+    Ends are NaN if units have no spread. ``value`` is that of the row, ``estimates`` are those of
+    `_RowSample.left_out`.
     """
     statistic = sample.statistic
     n_rare_class_units = sample.rare_class_units()
@@ -462,7 +467,10 @@ def counted_units(count: int, noun: str, unit_name: str) -> str:
 
 
 def too_few_units(count: int, noun: str, unit_name: str, *, min_count: int) -> str:
-    """Return a sentence: the cell has ``count`` units, and an interval needs ``min_count``."""
+    """Return a sentence: a cell has ``count`` units, and an interval needs ``min_count``.
+
+    ``noun`` and ``unit_name`` are those of :func:`counted_units`.
+    """
     return f"{counted_units(count, noun, unit_name)}, at least {min_count} are needed."
 
 
@@ -474,15 +482,15 @@ def low_alpha_note(alpha: float, min_tested_alpha: float) -> str:
     )
 
 
-def _warnings(statistic, n_units, rarest_count, alpha, is_paired, n_autocorrelation_times):
+def _warnings(statistic, n_units, rarest_text, alpha, is_paired, n_autocorrelation_times):
     """Yield sentences on the reasons to trust an interval less.
 
-    ``rarest_count`` is a text of the number of units in the rarest cell, empty if they are enough.
+    ``rarest_text`` states the number of units in the rarest cell, and is empty if they are enough.
     """
     if n_units < _FEW_UNITS:
         yield f"There are only {n_units} units."
-    if rarest_count:
-        yield f"Only {rarest_count}."
+    if rarest_text:
+        yield f"Only {rarest_text}."
     if statistic.is_heavy_tailed:
         yield HEAVY_NOTE
     if statistic is GENERIC:
@@ -519,14 +527,14 @@ def long_memory(series: Array) -> bool:
 def jackknife_interval(
     value, left_out, alpha, *, scale, n_rare_class_units=None, corrects_skewness=False
 ):
-    r"""Return the ends of an approximate interval that fails with probability ``alpha``.
+    r"""Return the ends of an interval that fails with probability about ``alpha``.
 
     Parameters
     ----------
     value : float
         The statistic of all units.
     left_out : ndarray of shape (n_units,)
-        The statistic without each unit.
+        The statistic without each unit (or block of units).
     alpha : float
         Failure probability of both ends together.
     scale : {"unit", "signed", "loss", "explained", "raw"}
@@ -539,7 +547,8 @@ def jackknife_interval(
     Returns
     -------
     lower, upper : float
-        NaN if units have no spread or the value is at an end of its range.
+        NaN if units have no spread, or if the statistic of all units or without a unit is undefined
+        or at an end of its range.
     """
     to_scale, from_scale = _SCALES[scale]
     with np.errstate(all="ignore"):
@@ -572,7 +581,10 @@ def jackknife_interval(
 
 
 def _skewness_corrected_ends(value, left_out, alpha, df):
-    """Return the ends of Hall's interval, whose cubic transformation removes skewness."""
+    """Return the lower and the upper end of Hall's interval on the raw scale, as a list.
+
+    Hall's cubic transformation removes skewness.
+    """
     n_units = left_out.size
     influence = np.mean(left_out) - left_out
     standard_error = math.sqrt((n_units - 1.0) / n_units * float(np.sum(influence**2)))
@@ -585,9 +597,9 @@ def _skewness_corrected_ends(value, left_out, alpha, df):
 
 
 def skewness_corrected_quantile(quantile: float, skewness: float) -> float:
-    """Return the quantile of a mean whose distribution is skewed.
+    """Return the quantile of a standardized mean whose distribution is skewed.
 
-    It is the cubic transformation of Hall (1992).
+    It is Hall's (1992) cubic transformation of the quantile of a symmetric distribution.
 
     Parameters
     ----------
@@ -599,7 +611,7 @@ def skewness_corrected_quantile(quantile: float, skewness: float) -> float:
     Returns
     -------
     float
-        The quantile itself if the skewness is 0.
+        The corrected quantile: ``quantile`` itself if the skewness is nearly 0.
     """
     if abs(skewness) < 1e-9:
         return quantile

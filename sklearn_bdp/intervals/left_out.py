@@ -4,8 +4,9 @@ Functions with the signature ``left_out(y, predictions, weights, unit_codes, n_u
 statistic of all records and an array of shape ``(n_units,)``: the statistic without each unit.
 ``unit_codes`` number the unit of each record (a record, group or date) from 0. ``weights`` are
 those of records: 0 outside a subgroup, else 1, or one over the size of the unit if all units weigh
-equally. Most statistics are computed in closed form. Others leave out at most :data:`MAX_BLOCKS`
-blocks of units, and the array then has one entry for each block.
+equally. Most statistics are computed in closed form. Others are computed again without each unit,
+or without each of at most :data:`MAX_BLOCKS` blocks of units. The array then has one entry for each
+block.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def ratio(numerator, denominator=all_records):
     """Return a ``left_out`` function for a ratio of two sums over records.
 
     ``numerator(y, predictions)`` and ``denominator(y, predictions)`` return the terms of the sums,
-    of shape (n_records,). By default the ratio is the mean of the numerator's terms.
+    of shape (n_records,). By default the ratio is the weighted mean of the numerator's terms.
     """
     return of_sums(
         lambda y, predictions: (numerator(y, predictions), denominator(y, predictions)),
@@ -90,11 +91,14 @@ def concordance(winning, losing, scores, unit_codes, n_units):
     G28: ``(A - sum P_i + W_u) / ((N_1 - n_1u)(N_0 - n_0u))``. ``A`` is the weight of all concordant
     pairs, ``P_i`` that of the pairs of a record of the unit, ``W_u`` that of the pairs within the
     unit, ``N_1`` and ``N_0`` are the sums of winning and losing weights, ``n_1u`` and ``n_0u``
-    those of the unit. The proportion is NaN without a pair.
+    those of the unit. The proportion is not finite without a pair.
     """
 
     def losing_weight_below(keys):
-        """Return for each record the losing weight below its key (ties one half), and its rank."""
+        """Return for each record the losing weight below its key (ties one half).
+
+        Also return the rank of its key, from 0.
+        """
         _, rank = np.unique(keys, return_inverse=True)
         losing_at_rank = np.bincount(rank, losing)
         return (np.cumsum(losing_at_rank) - 0.5 * losing_at_rank)[rank], rank
@@ -152,7 +156,7 @@ def mean_auc_left_out(y, predictions, weights, unit_codes, n_units, *, by_pairs)
 def gini_left_out(y, predictions, weights, unit_codes, n_units):
     """Return the normalized Gini coefficient, and its values without each unit.
 
-    It is the Gini coefficient of the ranking by predictions over that of the ranking by ``y``.
+    This is the Gini coefficient of the ranking by predictions over that of the ranking by ``y``.
     """
     value, left_out = concordance(weights * y, weights, predictions, unit_codes, n_units)
     best_value, best_left_out = concordance(weights * y, weights, y, unit_codes, n_units)
@@ -180,15 +184,15 @@ def average_precision_by_unit(y, predictions, weights, unit_codes, n_units):
     # Records with the same score share one threshold: positions of the last record of each score.
     last_of_ties = np.flatnonzero(np.append(predictions[1:] != predictions[:-1], True))
 
-    def precision(record_weights):
+    def average_precision(record_weights):
         true_positives = np.cumsum(record_weights * (y == 1))[last_of_ties]
         n_predicted = np.cumsum(record_weights)[last_of_ties]
         precisions = divide(true_positives, np.where(n_predicted > 0, n_predicted, 1.0))
         gains = np.diff(true_positives, prepend=0.0) * precisions
         return divide(gains.sum(), true_positives[-1])
 
-    left_out = [precision(weights * (unit_codes != unit)) for unit in range(n_units)]
-    return float(precision(weights)), np.array(left_out)
+    left_out = [average_precision(weights * (unit_codes != unit)) for unit in range(n_units)]
+    return float(average_precision(weights)), np.array(left_out)
 
 
 def average_precision_left_out(
@@ -222,7 +226,10 @@ def average_precision_left_out(
     n_positives = float(true_positives[-1])
 
     def sums_before_and_from(true_positives, n_predicted):
-        """Return sums of precisions over the thresholds before each one, and from each one on."""
+        """Return sums of precisions over the thresholds before each one, and from each one on.
+
+        A threshold counts once for each positive record at it.
+        """
         precisions = divide(true_positives, np.where(n_predicted > 0.0, n_predicted, 1.0))
         terms = new_positives * precisions
         sums_before = np.concatenate([[0.0], np.cumsum(terms)[:-1]])
@@ -249,10 +256,10 @@ def average_precision_left_out(
 def calibration_left_out(y, predictions, weights, unit_codes, n_units, *, with_slope):
     """Return the calibration slope or intercept, and its values without each unit.
 
-    It is a coefficient of the logistic regression of ``y`` on the log odds of the predictions:
-    ``with_slope`` that of the log odds, otherwise the intercept if their coefficient is 1. The
-    values without a unit are one or two Newton steps from the fit on all records. All values are
-    NaN if that fit does not converge.
+    Both are coefficients of the logistic regression of ``y`` on the log odds of the predicted
+    probabilities: the slope is that of the log odds, the intercept is computed with a slope of 1.
+    The values without a unit are one or two Newton steps from the fit on all records. All values
+    are NaN if that fit does not converge. LinAlgError propagates if a step has no solution.
     """
     log_odds = logit(predictions)
     columns = np.column_stack([np.ones(len(y)), log_odds] if with_slope else [np.ones(len(y))])
@@ -290,8 +297,9 @@ def calibration_left_out(y, predictions, weights, unit_codes, n_units, *, with_s
 def _fit_logistic(columns, products, offset, y, weights, coefficients):
     """Return the coefficients of a weighted logistic regression by Newton steps from a start.
 
-    ``products`` are the outer products of each record's columns, shape (n, k, k). Return None if
-    50 steps do not converge.
+    ``offset`` is added to the log odds, ``products`` are the outer products of each record's
+    columns, shape (n, k, k), and ``coefficients`` are the start. Return None if 50 steps do not
+    converge.
     """
     for _ in range(50):
         probability = expit(offset + columns @ coefficients)
@@ -306,7 +314,7 @@ def _fit_logistic(columns, products, offset, y, weights, coefficients):
 
 
 def _sums_by_unit(record_values, unit_codes, n_units):
-    """Return the sums of values over the records of each unit, along the first axis."""
+    """Return the sums of values over the records of each unit, one unit for each row."""
     sums = np.zeros((n_units, *record_values.shape[1:]))
     np.add.at(sums, unit_codes, record_values)
     return sums

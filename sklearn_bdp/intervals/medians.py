@@ -18,7 +18,7 @@ from scipy.stats import t as student
 from sklearn_bdp._typing import Array
 from sklearn_bdp.intervals.jackknife import ApproximateRow, public_refusal
 
-#: Largest stake of a bet on units, times the largest possible sum of a unit.
+#: Largest stake of a bet on units, times the largest possible absolute sum of a unit.
 _LARGEST_STAKE = 0.995
 _MAX_NEWTON_STEPS = 50
 _NO_LIMITS = "So few {} have no interval of a median at this level."
@@ -72,19 +72,19 @@ def median_limits(
         return None
     distinct_errors, error_ranks = np.unique(errors, return_inverse=True)
 
-    def may_be_above(rank):
-        """Return whether at least half of all errors may lie up to the error of this rank."""
+    def may_reach_median(rank):
+        """Return whether at least half of new errors may lie up to the error of this rank."""
         sums = np.bincount(unit_codes, weights * (0.5 - (error_ranks <= rank)))
         return log_wealth(sums, bound) <= max_log_wealth
 
     def is_too_large(rank):
-        """Return whether more than half of all errors lie below the error of this rank."""
+        """Return whether clearly more than half of new errors lie below the error of this rank."""
         sums = np.bincount(unit_codes, weights * ((error_ranks < rank) - 0.5))
         return log_wealth(sums, bound) > max_log_wealth
 
     # Sums of units are monotone in the error, and so is the wealth of each stake.
     ranks = range(distinct_errors.size)
-    lower_rank = bisect.bisect_left(ranks, True, key=may_be_above)
+    lower_rank = bisect.bisect_left(ranks, True, key=may_reach_median)
     upper_rank = bisect.bisect_left(ranks, True, key=is_too_large) - 1
     return distinct_errors[lower_rank], distinct_errors[upper_rank]
 
@@ -102,8 +102,9 @@ def log_wealth(sums: Array, bound: float) -> float:
     Returns
     -------
     float
-        :math:`\max_\lambda \sum_g \ln(1 + \lambda S_g)` over stakes from 0 to ``1 / bound``, in
-        nats. Twice it is about the square of Student's statistic.
+        :math:`\max_\lambda \sum_g \ln(1 + \lambda S_g)` over stakes from 0 to ``0.995 / bound``, in
+        nats: 0 if the mean of the sums is not positive, otherwise about half the square of
+        Student's statistic.
     """
     largest_stake = _LARGEST_STAKE / bound
     if float(np.sum(sums / (1.0 + largest_stake * sums))) >= 0.0:
@@ -145,8 +146,8 @@ def median_error_row(
         Minus the median error, or the difference of two of them.
     sides : sequence of one or two (errors, weights)
         Absolute errors and weights of records. Records outside the subgroup have the weight 0. The
-        row of two sides is the first minus the second, and the limits of each side then fail with
-        probability at most ``alpha / 2``.
+        row of two sides is the first minus the second. Its ends come from the limits of both
+        sides, each with the failure probability ``alpha / 2``.
     unit_codes : ndarray of int, shape (n_records,)
         Sampling unit of each record.
     alpha : float
@@ -157,7 +158,7 @@ def median_error_row(
     Returns
     -------
     ApproximateRow
-        Value, ends and notes. If a side has too few units, ends are NaN and a note states it.
+        The value, ends and notes. If a side has too few units, ends are NaN and a note states it.
     """
     ends = []
     is_counted_on_a_side = np.zeros(unit_codes.size, dtype=bool)

@@ -33,7 +33,7 @@ _PRIOR = 0.05
 
 
 def surprise_probability(n_queries: int, n_surprises: int) -> float:
-    """Return the coded probability that the next number of records lies below its floor.
+    """Return the coded probability that the next number of records is reported below its floor.
 
     It is the Krichevsky-Trofimov estimate of theory G21. If 100 queries have no surprise, they cost
     0.3 nats together. If the holdout differs from the training set, the probability grows with the
@@ -79,7 +79,7 @@ def share_of_score(score: FloatOrArray, ratio_kind: RatioKind) -> Array:
     score : float or array-like
         Scores in [0, 1].
     ratio_kind : {"share", "f1"}
-        Whether the score is this proportion (precision, Jaccard), or F1.
+        Whether the score is the proportion of hits (precision, Jaccard), or F1.
 
     Returns
     -------
@@ -95,9 +95,10 @@ class FloorGrid:
     """Partition of [0, 1] into cells, in which a lower bound of a proportion is released.
 
     The proportion is that of the holdout records that count. The central cell reaches from the
-    floor to 1. Each cell below is twice as wide as the one above it, in ``arcsin(sqrt(share))``,
-    down to 0. Cells are numbered by integers: 0 is the central one, the others are negative. The
-    cell ``None`` means that the mechanism reported no proportion below the floor.
+    floor to 1. In the angle ``arcsin(sqrt(share))``, the cell below it has a fixed width, and each
+    further cell is twice as wide as the one above it, except that the lowest one ends at 0. Cells
+    are numbered by integers: 0 is the central one, the others are negative. The cell ``None`` means
+    that the mechanism reported no proportion below the floor.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ class FloorGrid:
         Parameters
         ----------
         cell : int or None
-            Number of the cell; None: that of the central cell.
+            Number of the cell; None: the central cell.
 
         Returns
         -------
@@ -166,7 +167,7 @@ class FloorGrid:
         Returns
         -------
         int
-            At most 0.
+            Number of the cell, at most 0.
         """
         angle = math.asin(math.sqrt(min(1.0, max(0.0, noisy_share))))
         return bisect.bisect_right(self.edges[1:-1], angle) - (len(self.edges) - 2)
@@ -177,14 +178,14 @@ class FloorGrid:
         Parameters
         ----------
         cell : int or None
-            Number of the cell.
+            Number of the released cell, None if the floor was confirmed.
         surprise : float
             Coded probability of an answer other than None; see :func:`surprise_probability`.
 
         Returns
         -------
         float
-            Length, at least 0. The lengths of all cells satisfy Kraft's inequality.
+            Length, at least 0. The lengths of all cells, and of None, satisfy Kraft's inequality.
         """
         if self.is_trivial:
             return 0.0
@@ -219,7 +220,7 @@ class RatioLimits:
     expected: float
 
     def lower_limit(self, score: Array, log_failure: Array) -> Array:
-        """Return lower limits.
+        """Return lower limits of the scores of fixed models on new records.
 
         Parameters
         ----------
@@ -244,7 +245,7 @@ class RatioLimits:
         return np.minimum(score_of_share(lower_share, self.ratio_kind), score)
 
     def upper_limit(self, score: Array, log_failure: Array) -> Array:
-        """Return upper limits.
+        """Return upper limits of the scores of fixed models on new records.
 
         Parameters
         ----------
@@ -291,7 +292,7 @@ class RatioLimits:
 
 
 def expected_floor(counts: tuple[int, int], n: int) -> tuple[FloorGrid, float]:
-    """Return the cells of a floor, and the expected number of holdout records that count in it.
+    """Return the cells of a floor, and the expected number of holdout records that count.
 
     Parameters
     ----------

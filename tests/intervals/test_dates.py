@@ -190,6 +190,7 @@ def test_the_median_has_order_statistics_as_limits():
 def test_medians_without_an_interval(n, options):
     median_of_range = median_row(np.arange(float(n)), 0.05, **({"dates": np.arange(n)} | options))
     assert math.isnan(median_of_range.lower)
+    assert median_of_range.n_units == (50 if "dates" in options else n)
 
 
 def test_the_median_is_covered_when_spreads_change_slowly():
