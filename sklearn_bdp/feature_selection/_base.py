@@ -32,8 +32,8 @@ from sklearn_bdp.utils.validation import caller_level, check_label_values
 class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
     """Base class of the selectors: checks, split and ``transform``; subclasses select.
 
-    Subclasses set ``support_``, ``_summary`` (str: an error message without selected features) and
-    ``_report``.
+    Subclasses set ``support_``, ``_report`` and ``_summary``, a text about a selection that is not
+    confirmed.
     """
 
     def __sklearn_is_fitted__(self):
@@ -55,13 +55,15 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
         -------
         array-like of shape (n_samples, n_selected_features)
             The selected columns, without changes of their values. A frame with columns that are
-            not numbers (text, categories, dates) stays a frame. Otherwise it is an array, or the
-            container that :meth:`set_output` requests.
+            not numbers (text, categories, dates) stays a frame, and a sparse matrix stays sparse.
+            Otherwise the result is an array, or the container that :meth:`set_output` requests.
 
         Raises
         ------
         NothingSelectedError
             If nothing was selected: the next step of a pipeline could only fail without columns.
+        ValueError
+            If ``X`` has other columns than in ``fit``.
         """
         check_is_fitted(self)
         if not self.support_.any():
@@ -77,7 +79,7 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
         return np.asarray(selected_X)
 
     def report(self) -> Any:
-        """Return the verified and the unverified results.
+        """Return the verified and the unverified results of the selection.
 
         Returns
         -------
@@ -187,7 +189,7 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
 
 
 def _check_column_names(X):
-    """Raise ValueError unless the columns of a frame have different names."""
+    """Raise ValueError unless columns of a frame have one name each, all different as text."""
     if getattr(X.columns, "nlevels", 1) > 1:
         raise ValueError(
             f"X has MultiIndex columns, such as {X.columns[0]!r}, but needs one name each: "
@@ -221,7 +223,7 @@ def check_finite(X, *, allow_nan):
 
 
 def _numeric_columns(X):
-    """Return names (positions in an array) and values of the numeric columns."""
+    """Return the names of the numeric columns (of an array their positions), and their values."""
     names = np.asarray(X.columns) if is_frame(X) else np.arange(X.shape[1])
     if is_frame(X) and not holds_numbers(X):
         positions = [index for index, name in enumerate(names) if holds_numbers(X[[name]])]
@@ -233,7 +235,8 @@ def _numeric_columns(X):
 def _align_columns(X, X_holdout):
     """Return the holdout records with the columns of ``X``, by name if both have names.
 
-    Raises UnknownFeaturesError if the holdout lacks a column.
+    Raises UnknownFeaturesError if the holdout lacks a column or, without names, has another number
+    of columns.
     """
     names = getattr(X, "columns", None)
     holdout_names = getattr(X_holdout, "columns", None)

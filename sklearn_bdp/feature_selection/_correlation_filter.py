@@ -46,7 +46,8 @@ _N_EXCEEDING = 20.0
 #: The same if the number of multiplications would be larger than ``_MAX_WORK``.
 _MIN_N_EXCEEDING = 4.0
 _MAX_WORK = 1e11
-#: Number of multiplications above which no permutation is drawn and nothing is proved.
+#: Number of multiplications above which only ``_MIN_PERMUTATIONS`` are drawn. They may be too few
+#: to prove anything.
 _MAX_MULTIPLICATIONS = 1e12
 _MIN_PERMUTATIONS = 20_000
 _MAX_BLOCK_SIZE = 2_000_000  # numbers in a block of permutations
@@ -70,8 +71,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     compared with come from the training set. Each candidate has a cell, an interval around its
     training association whose half-width is at most two standard deviations of this association on
     the holdout. A candidate is kept if its association on the holdout lies in its cell, or beyond
-    it, further from 0. A useless candidate reaches its cell in about one of ten cases. The other
-    attributes are not verified.
+    it, further from 0. A useless candidate usually reaches its cell in at most one of ten cases.
+    The other attributes are not verified.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     clip : float, default=2.0
         Standard deviations at which scores are clipped.
     on_empty : {"raise", "keep_best"}, default="raise"
-        Behavior if no attribute is confirmed. ``"raise"``: ``fit`` warns, and ``transform``
+        Behavior if no attribute is confirmed, of which ``fit`` warns. ``"raise"``: ``transform``
         raises an error with the results. ``"keep_best"``: the attribute with the smallest p-value
         on the training set is kept, and the report labels it as not confirmed.
     random_state : None, int or RandomState, default=None
@@ -100,8 +101,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         Associations on the training set, in [-1, 1]: mean products of standard scores, divided by
         ``clip`` squared.
     verified_associations_ : ndarray of shape (n_features,)
-        Verified associations, in the same units. NaN for attributes that do not pass on the
-        training set, which are not verified.
+        Verified associations, in the same units. NaN for attributes that are not verified: those
+        that do not pass on the training set, and those without an answer because the budget of the
+        holdout is exhausted.
     lower_, upper_ : ndarray of shape (n_features,)
         Ends of confidence intervals, which all contain their associations at the same time. [-1, 1]
         for unverified attributes.
@@ -229,7 +231,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         self._set_holdout(holdout, holdout_split)
         if holdout is not None:
             self.certificate_ = self._make_certificate(holdout, holdout_split, holdout_errors)
-        self._summary, self._report = screening_report(self)
+        self._summary, self._report = screening_report(self, n_passed=candidates.size)
         if not self.confirmed_:
             self._warn_unconfirmed()
         return self
@@ -325,12 +327,14 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         )
         verified_values = 2.0 * answers.values - 1.0
         ends = signs * (2.0 * np.stack([answers.lower, answers.upper]) - 1.0)
-        self.verified_associations_[candidates] = signs * verified_values
-        self.lower_[candidates] = ends.min(axis=0)
-        self.upper_[candidates] = ends.max(axis=0)
         # Lower end of each cell, but for rounding.
         min_values = training_values - (1.0 + 1e-9) * cell_half_widths
-        self.support_[candidates] = verified_values >= min_values
+        # Other candidates have no answer, because the budget is exhausted, and are not verified.
+        answered = candidates[answers.answered]
+        self.verified_associations_[answered] = (signs * verified_values)[answers.answered]
+        self.lower_[answered] = ends.min(axis=0)[answers.answered]
+        self.upper_[answered] = ends.max(axis=0)[answers.answered]
+        self.support_[answered] = (verified_values >= min_values)[answers.answered]
 
     @strip_traceback_frames  # the frames hold records of the holdout
     def final_report(self) -> AssociationReport:
@@ -338,7 +342,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
         The attributes were fixed before the holdout was queried about them, so only their number
         widens the intervals (theory G30). Each gets its association on the holdout, an interval,
-        and p-values adjusted by Holm and by Benjamini and Hochberg, from permutations.
+        and p-values from permutations, adjusted by Holm, by Benjamini and Hochberg, and by
+        Benjamini and Yekutieli.
 
         Returns
         -------
@@ -427,7 +432,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
 
 def _group_means(scores, group_codes, group_sizes):
-    """Return the mean of each column of scores over the records of each group."""
+    """Return the mean of each column of scores over the records of each group, one row a group."""
     group_sums = [np.bincount(group_codes, column) for column in scores.T]
     return np.stack([sums / group_sizes for sums in group_sums], axis=1)
 
@@ -443,7 +448,7 @@ def _check_numeric(X):
 
 
 def _has_classes(y):
-    """Return whether targets are classes; integers with more than 20 values are numbers."""
+    """Return whether targets are classes; whole numbers of more than 20 values are not."""
     target_type = type_of_target(y, input_name="y", raise_unknown=True)
     if target_type == "multiclass" and np.asarray(y).dtype.kind in "iuf":
         return np.unique(y).size <= 20
@@ -453,10 +458,10 @@ def _has_classes(y):
 def _cell_half_widths(training_values, holdout_errors):
     """Return the half-widths of cells around training associations.
 
-    They are in the units of ``training_values``, associations of either sign. They are at most two
-    standard errors (``holdout_errors``) of the associations on the holdout. A cell is so narrow
-    that the association of a useless attribute lies outside in nine of ten cases. So an association
-    in the cell is likely to be replicated.
+    They are in the units of ``training_values``, associations of either sign, and between one half
+    and two standard errors (``holdout_errors``) of the associations on the holdout. Within these
+    limits, a cell is so narrow that the association of a useless attribute lies outside in nine of
+    ten cases.
     """
     max_half_widths = np.abs(training_values) - _USELESS_QUANTILE * holdout_errors
     return np.clip(
@@ -476,8 +481,8 @@ class Target:
 
     #: Classes with a column of scores each, or the second of two classes. None: numbers.
     classes: np.ndarray | None
-    center: float  # mean of numeric targets on the training set
-    scale: float  # standard deviation of numeric targets on the training set
+    center: float  # mean of numeric targets on the training set; 0 for classes
+    scale: float  # standard deviation of numeric targets on the training set; 1 for classes
     clip: float  # standard deviations at which numbers are clipped
     means: np.ndarray = field(repr=False)  # (n_columns,): of uncentered scores on the training set
 
@@ -519,13 +524,13 @@ class TrainingAssociations:
 
     target: Target
     values: np.ndarray  # means of products of attribute and target scores, in [-1, 1]
-    variances: np.ndarray  # of the products on the training set
+    variances: np.ndarray  # of these products on the training set, plus 1/n
     standard_errors: np.ndarray  # of ``values``
     #: Column of the target scores that an attribute is compared with. For more than two classes it
     #: is the one with the largest association relative to its standard error.
     target_columns: np.ndarray
-    centers: np.ndarray  # means of the attributes
-    scales: np.ndarray  # standard deviations of the attributes
+    centers: np.ndarray  # means of the attributes on the training set
+    scales: np.ndarray  # their standard deviations; 1 for a constant attribute
 
     @classmethod
     def from_data(cls, X, y, has_classes, clip, n_effective):
@@ -564,7 +569,10 @@ class TrainingAssociations:
         return cls(target, *fields)
 
     def p_values(self):
-        """Return two-sided p-values, corrected for the choice of a column of target scores."""
+        """Return two-sided p-values of the attributes, shape (n_features,).
+
+        They are multiplied by the number of columns of target scores, of which one was chosen.
+        """
         p_values = 2.0 * ndtr(-np.abs(self.values) / self.standard_errors)
         return np.minimum(1.0, p_values * self.target.means.size)
 
@@ -583,7 +591,10 @@ def _to_dense(columns):
 
 
 def _mean_and_deviation(columns):
-    """Return mean and standard deviation of each column without missing values; 1 in place of 0."""
+    """Return mean and standard deviation of each column without missing values.
+
+    A standard deviation of 0 is replaced by 1.
+    """
     deviations = np.nanstd(columns, axis=0)
     return np.nanmean(columns, axis=0), np.where(deviations > 0, deviations, 1.0)
 
@@ -631,8 +642,8 @@ def permutation_statistics(attribute_scores, target_scores, target_columns, *, a
     -------
     tuple
         Covariance, p-value and half-width of each attribute, and the number of permutations. A
-        half-width is infinite if there are too few permutations for ``alpha``, or if the attribute
-        or the target is constant.
+        half-width is infinite if there are too few permutations for ``alpha``, or if the covariance
+        is 0, as for a constant attribute.
     """
     n, n_attributes = attribute_scores.shape
     b = (attribute_scores - attribute_scores.mean(axis=0)).astype(np.float32)
@@ -675,10 +686,9 @@ def permutation_statistics(attribute_scores, target_scores, target_columns, *, a
         _, permuted_t = statistics(rng.permuted(identities, axis=1))
         permuted_t = np.abs(permuted_t)
         n_exceeding += (permuted_t >= (np.abs(t) - _ROUNDING_ERROR)[:, None]).sum(axis=1)
-        largest_t = np.concatenate([largest_t, permuted_t], axis=1)
-        if largest_t.shape[1] > max_exceeding + 1:
-            sorted_t = np.partition(largest_t, -max_exceeding - 1, axis=1)
-            largest_t = sorted_t[:, -max_exceeding - 1 :]
+        largest_t = _largest_values(
+            np.concatenate([largest_t, permuted_t], axis=1), max_exceeding + 1
+        )
     critical_t = np.full(n_attributes, np.inf)
     if max_exceeding >= 0:
         critical_t = largest_t.min(axis=1) + _ROUNDING_ERROR
@@ -687,15 +697,23 @@ def permutation_statistics(attribute_scores, target_scores, target_columns, *, a
     return cov.astype(float), p_values, half_widths.astype(float), n_permutations
 
 
+def _largest_values(values, n):
+    """Return the ``n`` largest values of each row, in any order; all if there are fewer."""
+    n_smaller = values.shape[1] - n
+    if n_smaller <= 0:
+        return values
+    return np.partition(values, n_smaller - 1, axis=1)[:, n_smaller:]
+
+
 def permutation_tests(attribute_scores, target_scores, target_columns, *, beta, code_length, rng):
     """Return the rows of a report on associations, and the number of permutations.
 
     The first three arguments are as for :func:`permutation_statistics`. A row has the columns
     value, lower, upper, p, q and q under any dependence, as in :class:`AssociationRow`. P-values
-    are adjusted by Holm, by Benjamini and Hochberg, and by Benjamini and Yekutieli, and multiplied
-    by ``exp(code_length)``, for the answers released before the attributes were fixed.
-    ``code_length``: of these answers and of the number of the fixed list, in nats. ``beta``:
-    failure probability of all intervals together.
+    are adjusted by Holm, by Benjamini and Hochberg, and by Benjamini and Yekutieli. All are
+    multiplied by ``exp(code_length)``, for the answers released before the attributes were fixed,
+    and at most 1. ``code_length``: of these answers and of the number of the fixed list, in nats.
+    ``beta``: failure probability of all intervals together.
 
     An interval excludes 0 exactly if ``p`` is at most ``beta``. Holm's procedure proves a few more
     attributes than intervals with equal failure probabilities do. For these only the sign is

@@ -44,6 +44,9 @@ from sklearn_bdp.utils.validation import caller_level
 _ALPHA = 0.05
 #: Number of random draws that determine the p-value of this test.
 _N_DRAWS = 4_000
+#: Sources of a verified score, in the column ``answered_from``. Other scores were not verified: if
+#: ``on_exhausted`` is "cv", they may be cross-validated ones.
+ANSWERED = {"cv", "holdout"}
 #: Largest number of classes for which predictions are compared with chance in each class.
 _MAX_CLASSES_WITH_CHANCE = 10
 
@@ -52,15 +55,16 @@ _MAX_CLASSES_WITH_CHANCE = 10
 class ScoredSubset:
     """Subset of features with its ranking and its cross-validated scores."""
 
-    #: Name of the ranking, or ``"constant"`` for the subset without ranked features, with which
-    #: all others are compared.
-    ranking: str
+    #: ``"constant"``: the subset without ranked features, with which all others are compared.
+    #: ``"ranked"``: the first features of a ranking. ``"stable"``: the stable features.
+    kind: str
+    ranking: str  # source of the subset for reports: its kind, or the name of the user's ranking
     group_indices: tuple  # indices of the selected feature groups, best first
     columns: tuple  # positions of their columns and of the fixed columns, sorted
     #: (n,): contribution of each training record to the out-of-fold score in [0, 1]; NaN for
-    #: records in no test fold. The mean is the cross-validated score. For scores by class a
-    #: contribution is the score of the record's fold plus the record's influence on it, see
-    #: :func:`influence_values`.
+    #: records in no test fold, and for all if a fit failed. The mean is the cross-validated score.
+    #: For scores by class a contribution is the score of the record's fold plus the record's
+    #: influence on it, see :func:`influence_values`.
     scores: np.ndarray = field(repr=False)
     #: (n,): the same for the rate of correct predictions minus that by chance, with equal weights
     #: of the classes, or for the area under the ROC curve minus 0.5. The mean is 0 on average if
@@ -72,7 +76,7 @@ class ScoredSubset:
 
     @property
     def cv_score(self):
-        """Return the cross-validated score in [0, 1]; NaN if a fit failed."""
+        """Cross-validated score in [0, 1]; NaN if a fit failed or the score is undefined."""
         if not np.isfinite(self.scores).any():
             return math.nan
         return float(np.clip(np.nanmean(self.scores), 0.0, 1.0))  # rounding may leave [0, 1]
@@ -86,13 +90,14 @@ class FoldResult:
     #: proven bound.
     scores: np.ndarray
     chance_corrected: np.ndarray  # see ScoredSubset; not used without a comparison with chance
-    predictions: Predictions | None = None
+    predictions: Predictions | None = None  # of the test records; see ScoredSubset
 
 
 def score_subsets(setup, ranking, *, requested_size, n_jobs):
     """Return the list of :class:`ScoredSubset` of a path, and the metric with its public range.
 
-    The first one is the constant, if there is one.
+    The first subset is the constant, if there is one. Raise ValueError if no other subset could be
+    fitted.
 
     Parameters
     ----------
@@ -111,8 +116,8 @@ def score_subsets(setup, ranking, *, requested_size, n_jobs):
     univariate_scores = ranking.univariate(row_lists)
     full_orders = _orders(ranking, requested_size, np.arange(n), univariate_scores[-1])
     has_baseline = _has_baseline(setup.estimator, ranking.feature_groups)
-    subsets = [("constant", 0)] if has_baseline else []  # pairs of a ranking's name and a size
-    subsets += _ranked_subsets(ranking, requested_size, full_orders, n)
+    subsets = [("constant", 0)] if has_baseline else []  # pairs of a kind and a size
+    subsets += _ranked_subsets(requested_size, full_orders, len(ranking.feature_groups), n)
     classes = _classes_with_chance(setup, ranking.feature_groups)
     worker_setup = replace(setup, X_holdout=None, y_holdout=None)  # workers need no holdout
     results_by_fold = Parallel(n_jobs=n_jobs)(
@@ -124,13 +129,19 @@ def score_subsets(setup, ranking, *, requested_size, n_jobs):
     results_by_subset = zip(*results_by_fold, strict=True)
     scored_subsets = []
     errors = []  # a traceback of each subset that could not be fitted
-    for (name, size), results in zip(subsets, results_by_subset, strict=True):
+    for (kind, size), results in zip(subsets, results_by_subset, strict=True):
         tracebacks = [result for result in results if isinstance(result, str)]
         errors += tracebacks[:1]
-        group_indices = tuple(full_orders[name][:size].tolist())
-        columns = ranking.feature_groups.columns(group_indices)
+        group_indices = tuple(full_orders[kind][:size].tolist())
         no_scores = np.full(n, math.nan)
-        subset = ScoredSubset(name, group_indices, columns, no_scores, chance_corrected=no_scores)
+        subset = ScoredSubset(
+            kind=kind,
+            ranking=ranking.name if kind == "ranked" else kind,
+            group_indices=group_indices,
+            columns=ranking.feature_groups.columns(group_indices),
+            scores=no_scores,
+            chance_corrected=no_scores,
+        )
         if not tracebacks:
             subset = _with_fold_results(subset, setup.folds, results)
         if classes is None:
@@ -148,15 +159,15 @@ def _has_baseline(estimator, feature_groups):
     return bool(feature_groups.fixed) or is_classifier(estimator) or is_regressor(estimator)
 
 
-def _ranked_subsets(ranking, requested_size, full_orders, n):
-    """Return pairs of a ranking's name and a number of feature groups, in the order of a path.
+def _ranked_subsets(requested_size, full_orders, n_groups, n):
+    """Return pairs of a kind and a number of feature groups, in the order of a path.
 
-    ``full_orders``: see :func:`_orders`; ``n``: number of training records.
+    ``full_orders``: those of :func:`_orders` on all training records; ``n_groups``: number of
+    feature groups; ``n``: number of training records.
     """
-    n_ranked = full_orders[ranking.name].size
-    path_sizes = _path_sizes(requested_size, len(ranking.feature_groups), n)
-    sizes = {min(size, n_ranked) for size in path_sizes} - {0}
-    subsets = [(ranking.name, size) for size in sorted(sizes)]
+    n_ranked = full_orders["ranked"].size
+    sizes = {min(size, n_ranked) for size in _path_sizes(requested_size, n_groups, n)} - {0}
+    subsets = [("ranked", size) for size in sorted(sizes)]
     if requested_size == "stable" and full_orders["stable"].size:
         subsets.append(("stable", n))  # all stable groups: there are fewer than n
     return subsets
@@ -165,9 +176,9 @@ def _ranked_subsets(ranking, requested_size, full_orders, n):
 def _path_sizes(requested_size, n_groups, n):
     """Return the set of the numbers of feature groups on a path.
 
-    Each is about 1.4 times the previous one. The largest is all groups, or ``n // 2`` if there are
-    more groups than ``n`` records. A number as ``requested_size`` is the only one. For "stable" it
-    is 1.
+    Each is about 1.4 times the previous one. The largest is the number of all groups or, if there
+    are more groups than ``n`` records, at most ``n // 2`` (but at least 1). A number as
+    ``requested_size`` is the only one; for "stable" the only one is 1.
     """
     if requested_size is not None:
         return {1 if requested_size == "stable" else requested_size}
@@ -183,8 +194,8 @@ def _path_sizes(requested_size, n_groups, n):
 def _classes_with_chance(setup, feature_groups):
     """Return the classes in which predictions are compared with chance; None without them.
 
-    Predictions are compared with chance if the constant prediction is a weak baseline. They are not
-    with fixed features, which may predict the classes, nor for regression, many classes, or
+    Predictions of few classes are compared with chance, because the constant prediction is a weak
+    baseline. They are not with fixed features, which may predict the classes, nor for means of
     scores other than correct (1) and wrong (0), such as a probability.
     """
     labels = np.asarray(setup.y)
@@ -197,7 +208,7 @@ def _classes_with_chance(setup, feature_groups):
 
 
 def _with_fold_results(subset, folds, results):
-    """Return a ScoredSubset with the scores of the test records of all folds.
+    """Return the subset with the scores and predictions of the test records of all folds.
 
     ``results``: :class:`FoldResult` of each fold.
     """
@@ -240,8 +251,9 @@ def _in_public_range(scored_subsets, setup):
 def _unit_scores(subset, metric, pooled_score, test_positions):
     """Return the scores of training records in [0, 1], by a metric with its public range.
 
-    ``pooled_score``: of the pooled predictions, NaN if it is undefined, not used if the subset has
-    no predictions; ``test_positions``: positions of the predicted records in the training set.
+    They are NaN if the score of the pooled predictions is undefined. ``pooled_score``: this score,
+    not used if the subset has no predictions; ``test_positions``: positions of the predicted
+    records in the training set.
     """
     if subset.predictions is None:
         return metric.to_unit(subset.scores)
@@ -254,7 +266,7 @@ def _unit_scores(subset, metric, pooled_score, test_positions):
 
 
 def _orders(ranking, requested_size, rows, univariate_scores):
-    """Return the indices of the feature groups, best first, by name of a ranking.
+    """Return the indices of the feature groups, best first, by kind of subset.
 
     Those of "constant" are empty. Those of "stable" are None unless this size is requested.
     ``rows``: positions of training records that determine the rankings; ``univariate_scores``: of
@@ -264,22 +276,22 @@ def _orders(ranking, requested_size, rows, univariate_scores):
     include_unscored = isinstance(requested_size, int)
     return {
         "constant": np.empty(0, dtype=int),
-        ranking.name: ranking.order(rows, univariate_scores, include_unscored=include_unscored),
+        "ranked": ranking.order(rows, univariate_scores, include_unscored=include_unscored),
         "stable": ranking.stable(rows) if requested_size == "stable" else None,
     }
 
 
 def _score_fold(setup, fold, ranking, requested_size, univariate_scores, subsets, classes):
-    """Return the :class:`FoldResult` or a traceback for each subset.
+    """Return for each subset the :class:`FoldResult` in one fold, or a traceback.
 
     ``fold``: training and test positions; ``requested_size``: as for :func:`score_subsets`;
-    ``univariate_scores``: on its training records; ``subsets``: pairs of a ranking's name and a
-    number of feature groups; ``classes``: as for :func:`_score_columns`.
+    ``univariate_scores``: of the columns in the fold's training records; ``subsets``: pairs of a
+    kind and a number of feature groups; ``classes``: as for :func:`_score_columns`.
     """
     train, _ = fold
     orders = _orders(ranking, requested_size, train, univariate_scores)
     columns_by_subset = [
-        ranking.feature_groups.columns(orders[name][:size].tolist()) for name, size in subsets
+        ranking.feature_groups.columns(orders[kind][:size].tolist()) for kind, size in subsets
     ]
     results = {
         columns: _score_columns(setup, columns, fold, classes)
@@ -328,7 +340,8 @@ def _record_scores(evaluation, n):
 def _subtract_chance(hits, labels, classes):
     """Return contributions of records to the mean hit rate of the classes minus that by chance.
 
-    ``hits``: 1 for a correct prediction, otherwise 0.
+    By chance the mean of the hit rates is one over the number of classes. ``hits``: 1 for a correct
+    prediction, otherwise 0.
     """
     class_indices = np.searchsorted(classes, np.asarray(labels))
     all_classes = range(len(classes))
@@ -369,7 +382,7 @@ def influence_values(class_scores):
     Parameters
     ----------
     class_scores : ClassScores
-        Score and class index of each record; a score of NaN is invalid.
+        Score and class index of each record; NaN counts as the worst score.
 
     Returns
     -------
@@ -474,18 +487,19 @@ def _report_failures(errors, scored_subsets, has_baseline, setup):
 class SubsetChoice:
     """Choice of a subset on the training set, by indices into the list of scored subsets."""
 
-    chosen_index: int  # of the subset that cross-validation chooses; None: no fit succeeded
-    constant_index: int | None  # of the subset without ranked features, if it could be fitted
-    #: Probability that the best of as many useless subsets scores as high; NaN without a
+    chosen_index: int  # of the subset that cross-validation chooses
+    constant_index: int | None  # of the subset without ranked features; None: it has no score
+    #: Probability that the best of as many useless subsets gains as much; NaN without a
     #: comparison.
     p_value: float
     is_size_requested: bool  # whether the user requested a number of features
-    #: Index of the subset to select if the chosen one is not distinguished from chance.
+    #: Index of the subset to select if the gain of the chosen one is not confirmed: the fixed
+    #: features, or the smallest subset.
     fallback_index: int
 
 
 def select_subset(scored_subsets, setup, *, tol, requested_size):
-    """Return the :class:`SubsetChoice`.
+    """Return the :class:`SubsetChoice`; raise ValueError if no subset has a score.
 
     Parameters
     ----------
@@ -502,10 +516,15 @@ def select_subset(scored_subsets, setup, *, tol, requested_size):
     sizes = np.array([len(subset.group_indices) for subset in scored_subsets])
     finite_indices = np.flatnonzero(np.isfinite(cv_scores)).tolist()
     constant_index = next(
-        (index for index in finite_indices if scored_subsets[index].ranking == "constant"), None
+        (index for index in finite_indices if scored_subsets[index].kind == "constant"), None
     )
     candidate_indices = [index for index in finite_indices if index != constant_index]
     is_size_requested = isinstance(requested_size, int)
+    if not candidate_indices and constant_index is None:
+        raise ValueError(
+            f"scoring is undefined: {setup.metric.name} is NaN for all {len(scored_subsets)} "
+            "subsets in cross-validation. Pass another metric. The holdout was not queried."
+        )
     if not candidate_indices:
         return SubsetChoice(
             constant_index, constant_index, math.nan, is_size_requested, constant_index
@@ -515,7 +534,7 @@ def select_subset(scored_subsets, setup, *, tol, requested_size):
     # The smallest subset with the highest score. Stable features are chosen without a comparison.
     best_index = min(candidate_indices, key=lambda index: (-cv_scores[index], sizes[index]))
     last_index = candidate_indices[-1]
-    if scored_subsets[last_index].ranking == "stable":
+    if scored_subsets[last_index].kind == "stable":
         best_index = last_index
     chosen_index = best_index
     if tol != "auto" and requested_size is None:
@@ -555,7 +574,7 @@ def _smooth(cv_scores):
 
 
 def _correlated_folds_ratio(folds):
-    """Return the standard deviation of a cross-validated score relative to as many new records.
+    """Return the standard deviation of a cross-validated score over that on as many new records.
 
     The models of two folds were fitted on mostly the same records, so that features that fit these
     by chance rank first in both (Nadeau and Bengio 2003, equation 14): 1.5 for five folds.
@@ -602,10 +621,10 @@ def _p_value_of_best(scored_subsets, candidate_indices, best_index, constant_ind
 
 
 def _draw_largest_gains(gains):
-    """Return random draws of the largest standardized gain among as many useless subsets.
+    """Return random draws of the largest standardized gain among useless subsets.
 
-    The gains of useless subsets are normal with mean 0, variance 1 and the correlations of the rows
-    of ``gains``, of shape (n_subsets, n_records).
+    There are as many as rows of ``gains``, of shape (n_subsets, n_records). Their standardized
+    gains are normal with mean 0, variance 1 and the correlations of these rows.
     """
     standardized = gains - gains.mean(axis=1, keepdims=True)
     norms = np.sqrt((standardized**2).sum(axis=1, keepdims=True))
@@ -701,9 +720,10 @@ def verify_subsets(verifier, scored_subsets, choice, n_to_verify):
 
 
 def verify_batch(verifier, scored_subsets, queries, indices):
-    """Verify the subsets at some indices as one batch, and replace their queries in the list.
+    """Verify the subsets at some indices as one batch, and replace their items of ``queries``.
 
-    None and subsets that were verified earlier are left out. Without a verifier nothing is done.
+    Indices that are None, and those of subsets that were verified earlier, are left out. Without a
+    verifier nothing is done.
     """
     verified_indices = {
         index for index, query in enumerate(queries) if not isinstance(query.answer, MissingAnswer)
@@ -748,23 +768,36 @@ def training_reference(verifier, subset):
     )
 
 
-def judge_gain(queries, choice, *, is_verified):
-    """Return whether the chosen subset's gain over the constant is confirmed, and proven.
+def is_gain_confirmed(queries, choice, *, is_verified):
+    """Return whether the chosen subset's gain over the constant is confirmed.
 
     ``queries``: :class:`CandidateQuery` of each subset; ``is_verified``: whether there is a
     holdout. A gain is confirmed if the test on the training set is significant and the holdout
-    agrees. It is proven if the interval lies above that of the constant. Without a p-value (NaN) it
-    is not proven. It counts as confirmed then without a constant to compare with, or if the
-    user requested a number of features.
+    agrees. It agrees only if it answered about both subsets. Without a p-value (NaN) the gain
+    counts as confirmed if there is no constant to compare with, or if the user requested a number
+    of features.
     """
     if math.isnan(choice.p_value):
-        return choice.constant_index is None or choice.is_size_requested, False
+        return choice.constant_index is None or choice.is_size_requested
+    if not choice.p_value <= _ALPHA:
+        return False
+    if not is_verified:
+        return True
     chosen_query = queries[choice.chosen_index]
     constant_answer = queries[choice.constant_index].answer
-    holdout_agrees = not is_verified or chosen_query.smaller_score > constant_answer.value
-    is_confirmed = bool(choice.p_value <= _ALPHA and holdout_agrees)
-    is_proven = bool(chosen_query.answer.lower > constant_answer.upper)
-    return is_confirmed, is_proven
+    are_answered = {chosen_query.answer.source, constant_answer.source} <= ANSWERED
+    return are_answered and bool(chosen_query.smaller_score > constant_answer.value)
+
+
+def is_gain_proven(queries, index, constant_index):
+    """Return whether the interval of a subset lies above that of the constant.
+
+    ``queries``: :class:`CandidateQuery` of each subset. False without a constant, and without an
+    answer about one of the two.
+    """
+    if constant_index is None:
+        return False
+    return bool(queries[index].answer.lower > queries[constant_index].answer.upper)
 
 
 def path_table(scored_subsets, queries, selected_index, metric):

@@ -29,7 +29,7 @@ _MAX_BLOCK_SIZE = 2**20
 
 
 def column_blocks(X):
-    """Return slices of consecutive columns that are processed together."""
+    """Return a list of slices, each of consecutive columns that are processed together."""
     n_columns = max(1, _MAX_BLOCK_SIZE // X.shape[0])
     return [slice(start, start + n_columns) for start in range(0, X.shape[1], n_columns)]
 
@@ -41,7 +41,7 @@ class FeatureGroups:
     Columns outside of a group of the user are a group of one column.
     """
 
-    members: tuple  # positions of the columns of each group
+    members: tuple  # for each group a tuple of the positions of its columns
     fixed: tuple  # positions of the columns that are in every subset
     names: np.ndarray | None  # names of all columns, or None
 
@@ -119,8 +119,8 @@ def _column_positions(parameter, columns, n_features, names):
     """Return the positions of columns that a parameter lists by position or name.
 
     The list is empty if ``columns`` is None. ``parameter``: its name, for messages; ``names``: of
-    all columns, or None. Raises TypeError without a list, and ValueError for an unknown or repeated
-    column.
+    all columns, or None. Raises TypeError unless the parameter lists texts or integers, and
+    ValueError for an unknown or repeated column.
     """
     if columns is None:
         return []
@@ -144,7 +144,7 @@ def _column_positions(parameter, columns, n_features, names):
 class Ranking:
     """Ranking of the feature groups by scores on some of the training records."""
 
-    name: str
+    name: str  # for reports only: a function may have the name of another ranking
     #: A user's score function ``(X, y) -> scores``; ``None``: univariate scores.
     function: Callable | None = field(repr=False)
     feature_groups: FeatureGroups
@@ -252,7 +252,7 @@ class Ranking:
         return order if include_unscored else order[np.isfinite(scores[order])]
 
     def selection_frequencies(self, rows, size):
-        """Return the proportion of half samples in which each group is among the first ``size``.
+        """Return the proportion of half samples that rank each feature group in the first ``size``.
 
         The ``rows`` are divided into complementary halves of whole groups of records (Shah and
         Samworth 2013). The seed is fixed, so that a user cannot choose among random halves.
@@ -278,7 +278,7 @@ class Ranking:
         """Return the number of feature groups that a half sample selects for stable features.
 
         It is the largest for which :func:`expected_false_selections` is at most one at the
-        frequency ``STABLE_FREQUENCY``, but at least 1 and at most a quarter of the records.
+        frequency ``STABLE_FREQUENCY``, but at most a quarter of the records, and at least 1.
         """
         size = np.sqrt((2.0 * STABLE_FREQUENCY - 1.0) * len(self.feature_groups))
         return int(np.clip(size, 1, max(1, n_records // 4)))
@@ -295,13 +295,13 @@ class Ranking:
 
 
 def expected_false_selections(size, frequency, n_groups):
-    """Return the expected number of useless feature groups that reach a selection frequency.
+    """Return a bound on the expected number of useless feature groups with a selection frequency.
 
-    A group is useless here if a half sample selects it with a probability of at most
-    ``size / n_groups``, where each half sample selects ``size`` of ``n_groups``. The result is an
-    upper bound, Theorem 1 of Shah and Samworth (2013): ``q² / ((2τ - 1) p)`` for ``q`` of ``p``
-    groups and the frequency ``τ`` in complementary halves. It needs no assumption about the
-    features.
+    It bounds the number of those that are selected with at least the ``frequency``. A group is
+    useless here if a half sample selects it with a probability of at most ``size / n_groups``,
+    where each half sample selects ``size`` of ``n_groups``. The bound is Theorem 1 of Shah and
+    Samworth (2013): ``q² / ((2τ - 1) p)`` for ``q`` of ``p`` groups and the frequency ``τ`` in
+    complementary halves. It needs no assumption about the features.
     """
     return size**2 / ((2.0 * frequency - 1.0) * n_groups)
 
@@ -322,7 +322,7 @@ def _group_scores(column_scores, feature_groups):
 def _center_numbers(X):
     """Return columns as numbers minus their means; a sparse matrix in CSC format, not centered.
 
-    Texts become codes in alphabetical order. Missing values become 0.
+    Texts become codes in alphabetical order. Missing values become 0, the mean.
     """
     if scipy.sparse.issparse(X):
         return X.tocsc()
@@ -343,7 +343,7 @@ def _center_numbers(X):
 
 
 def is_text(column):
-    """Return whether the values of a column cannot be converted to numbers."""
+    """Return whether some values of a column cannot be converted to numbers."""
     try:
         np.asarray(column, dtype=float)
     except (TypeError, ValueError):
@@ -352,7 +352,10 @@ def is_text(column):
 
 
 def text_columns(X):
-    """Return the names of the columns of a frame that are not numeric; empty for other data."""
+    """Return the names of the columns of a frame that cannot be converted to numbers, as a list.
+
+    The list is empty for other data than frames.
+    """
     if not is_frame(X) or holds_numbers(X):
         return []
     return [str(name) for name in X.columns if is_text(X[name])]

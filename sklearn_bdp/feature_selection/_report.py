@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from sklearn_bdp.feature_selection._path import ANSWERED
 from sklearn_bdp.feature_selection._rankings import STABLE_FREQUENCY, expected_false_selections
 from sklearn_bdp.utils.html import Card, RenderedResult
 from sklearn_bdp.utils.validation import check_option, failure_probability
@@ -18,7 +19,8 @@ _MAX_ROWS = 20
 #: Text about features that may be no better than chance.
 _NOT_CONFIRMED = "Not distinguished from chance"
 
-#: Selection frequency in half samples from which on a report counts a feature as stable.
+#: Selection frequency in half samples from which on a report counts a feature as stable, unless it
+#: was selected by its frequency.
 _HIGH_FREQUENCY = 0.9
 
 
@@ -39,6 +41,7 @@ class SelectionReport(RenderedResult):
     See Also
     --------
     sklearn_bdp.feature_selection.HoldoutFeatureSelector : Its ``report`` returns this.
+    sklearn_bdp.feature_selection.HoldoutCorrelationFilter : Its ``report`` does, too.
     """
 
     title: str
@@ -69,9 +72,11 @@ class AssociationRow(NamedTuple):
     value: float  # association on the holdout, in [-1, 1]
     lower: float  # lower end of its confidence interval
     upper: float  # upper end
-    p: float  # p-value adjusted by Holm: proved if at most 1 - confidence_level
-    q: float  # p-value adjusted by Benjamini and Hochberg
-    q_any: float  # p-value adjusted by Benjamini and Yekutieli
+    #: p-value adjusted by Holm and for earlier answers. The association is proved if it is at most
+    #: ``1 - confidence_level``.
+    p: float
+    q: float  # p-value adjusted by Benjamini and Hochberg and for earlier answers
+    q_any: float  # p-value adjusted by Benjamini and Yekutieli and for earlier answers
 
 
 @dataclass(frozen=True)
@@ -105,9 +110,10 @@ class AssociationReport(SelectionReport):
         Parameters
         ----------
         content : dict
-            ``rows``: values of each :class:`AssociationRow`; ``permutations``: their number;
-            ``nats``: code length of the answers before the attributes were fixed; ``time``: ISO
-            8601.
+            ``rows``: values of each :class:`AssociationRow`; ``permutations``: number of
+            permutations; ``nats``: code length of the answers before the attributes were fixed;
+            ``time``: when the holdout was closed, in ISO 8601. Without rows, the others may be
+            missing.
         confidence_level : float
             Confidence level of the holdout.
         n_screened : int
@@ -186,7 +192,7 @@ class AssociationReport(SelectionReport):
         Parameters
         ----------
         ax : matplotlib axes, default=None
-            Axes to draw on; ``None``: those of a new figure.
+            Axes to draw on. If None, a new figure is made.
 
         Returns
         -------
@@ -219,10 +225,11 @@ def _cell_text(value):
     return str(value)
 
 
-def screening_report(screen):
+def screening_report(screen, *, n_passed):
     """Return the summary (str) and the SelectionReport of a fitted HoldoutCorrelationFilter.
 
-    The summary states that no attribute was kept. It is for a filter that confirmed none.
+    ``n_passed``: number of attributes that pass on the training set. The summary states
+    that no attribute was confirmed. It has no meaning for a filter that confirmed some.
     """
     order = np.argsort(screen.pvalues_[screen.support_], kind="stable")
     selected = np.flatnonzero(screen.support_)[order]  # columns, smallest p-value first
@@ -241,8 +248,11 @@ def screening_report(screen):
     criterion = f"in the training set (Benjamini-Hochberg at alpha={screen.alpha:g})"
     lines = [f"Not verified (holdout=None): {n_confirmed:,} attributes pass {criterion}."]
     if screen.holdout_ is not None:
+        verified_text = f"the {n_verified:,} attributes that pass"
+        if n_verified < n_passed:  # the budget was exhausted
+            verified_text = f"{n_verified:,} of the {n_passed:,} attributes that pass"
         lines = [
-            f"Verified: the association of the {n_verified:,} attributes that pass {criterion}. "
+            f"Verified: the association of {verified_text} {criterion}. "
             "All intervals hold together with probability "
             f"{screen.holdout_.confidence_level:.0%} ({screen.holdout_.n:,} holdout records).",
             f"These interim intervals are wide: {n_excluding_zero:,} of {n_confirmed:,} exclude 0. "
@@ -279,8 +289,8 @@ def path_report(
 ):
     """Return the summary (str) and the SelectionReport of a HoldoutFeatureSelector.
 
-    The summary states that the features are not distinguished from chance. It is for a selection
-    that is not confirmed.
+    The summary states that the features are not distinguished from chance. It has no meaning for
+    a selection that is confirmed.
 
     Parameters
     ----------
@@ -297,7 +307,7 @@ def path_report(
     ranking : Ranking
         Ranking of the feature groups.
     is_proven : bool
-        Whether the gain of the selected subset over the constant is proven.
+        Whether the interval of the selected subset lies above that of the constant.
     frequencies : ndarray of shape (n_groups,)
         Proportion of half samples that select each feature group; NaN if no group is selected.
     subset_size : int
@@ -311,7 +321,7 @@ def path_report(
     n_failed = np.isnan(path["cv_score"]).sum()
     if n_failed:
         lines.append(f"{n_failed:,} of {len(scored_subsets):,} subsets could not be fitted.")
-    if math.isnan(selector.score_):
+    if not _is_verified(path, selected_index):
         lines.append("Not verified: all records chose (holdout=None), or no answer was given.")
     else:
         score_text = _score_text(path, selected_index)
@@ -321,7 +331,8 @@ def path_report(
             comparison = _comparison(path, selected_index, constant_index, is_proven=is_proven)
             baseline = _baseline_text(feature_groups)
             score_text = _score_text(path, constant_index)
-            lines.append(f"Verified: {baseline} scores {score_text}; {comparison}.")
+            prefix = "Verified" if _is_verified(path, constant_index) else "Not verified"
+            lines.append(f"{prefix}: {baseline} scores {score_text}; {comparison}.")
     if selected_subset.group_indices:
         lines += _stability_lines(selected_subset, frequencies, subset_size)
     lines.append(
@@ -335,6 +346,14 @@ def path_report(
     return summary, SelectionReport(title, tuple(lines), rows)
 
 
+def _is_verified(path, index):
+    """Return whether the holdout answered about a subset.
+
+    ``path``: ``score_path_`` of the selector.
+    """
+    return path["answered_from"][index] in ANSWERED
+
+
 def _score_text(path, index):
     """Return the verified score of a subset with its interval as text.
 
@@ -344,7 +363,7 @@ def _score_text(path, index):
     score = path["holdout_score"][index]
     lower = path["holdout_lower"][index]
     upper = path["holdout_upper"][index]
-    if math.isnan(score):
+    if not _is_verified(path, index):
         return f"{path['cv_score'][index]:.3g} in cross-validation"
     interval_type = path["holdout_interval"][index]
     if interval_type == "none":
@@ -388,7 +407,8 @@ def _unconfirmed_summary(path, scored_subsets, choice, selected_index, feature_g
 def _comparison(path, selected_index, constant_index, *, is_proven):
     """Return a clause that compares the selected subset with the constant.
 
-    ``path``: ``score_path_`` of the selector.
+    ``path``: ``score_path_`` of the selector. ``is_proven``: whether the interval of the selected
+    subset lies above that of the constant.
     """
     interval_types = path["holdout_interval"]
     if "none" in (interval_types[selected_index], interval_types[constant_index]):
@@ -401,8 +421,7 @@ def _stability_lines(selected_subset, frequencies, subset_size):
 
     ``frequencies``, ``subset_size``: as for :func:`path_report`.
     """
-    is_stable_ranking = selected_subset.ranking == "stable"
-    min_frequency = STABLE_FREQUENCY if is_stable_ranking else _HIGH_FREQUENCY
+    min_frequency = STABLE_FREQUENCY if selected_subset.kind == "stable" else _HIGH_FREQUENCY
     group_indices = selected_subset.group_indices
     n_stable = sum(frequencies[index] >= min_frequency for index in group_indices)
     # Upper bound on the expected number of useless groups that are as frequent.
@@ -436,5 +455,5 @@ def _feature_rows(selected_subset, feature_groups, frequencies):
 
 
 def _count_features(features):
-    """Return the number of features with the word in singular or plural."""
+    """Return the number of items in ``features``, with "feature" in singular or plural."""
     return f"{len(features):,} feature{'s' * (len(features) != 1)}"

@@ -29,8 +29,10 @@ from sklearn_bdp.evaluation.scoring import (
 )
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._path import (
+    ANSWERED,
     clip_errors,
-    judge_gain,
+    is_gain_confirmed,
+    is_gain_proven,
     path_table,
     score_subsets,
     select_subset,
@@ -51,8 +53,9 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     ranked, and the first 1, 2, 3, 4, 6, 8, 11, ... of the ranking are scored by cross-validation,
     with the ranking computed again inside each fold. The subset with the best cross-validated
     score is selected. The holdout is then queried for the score of the selected subset, and for
-    that of a constant prediction. With a probability of at least ``confidence_level`` all intervals
-    contain their expected scores, including those of later queries to the same holdout.
+    that of a constant prediction or of the fixed features alone. With a probability of at least
+    ``confidence_level`` all intervals contain their expected scores, including those of later
+    queries to the same holdout.
 
     The holdout verifies the score of the features together, not of each feature. A few hundred
     records can distinguish 0.79 from 0.5, but not which of two thousand features is useless.
@@ -64,9 +67,10 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         (scaling, imputation) inside it, as a pipeline.
     n_features_to_select : "auto", "stable", int or float, default="auto"
         ``"auto"``: the smallest subset within ``tol`` of the best. ``"stable"``: features that are
-        selected in 60% of half samples. The number of features that each half sample selects is
-        such that at most one useless feature is expected among them (see the notes). A number or a
-        fraction: so many features, where fixed features count, and a group counts as one.
+        selected in at least 60% of half samples. The number of features that each half sample
+        selects is such that at most one useless feature is expected to be stable (see the notes). A
+        number or a fraction: so many features, where fixed features count, and a group counts as
+        one.
     ranking : "univariate" or callable, default="univariate"
         Order of the features. ``"univariate"``: analysis of variance for classes, correlation for
         numbers. Otherwise a score function ``(X, y) -> scores`` as for ``SelectKBest``
@@ -76,9 +80,10 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         score and that of a smaller subset which is selected instead, in score units. ``"auto"``:
         the best subset, by scores that are smoothed along the path.
     on_empty : {"baseline", "keep_best"}, default="baseline"
-        Features that ``transform`` returns if the selected ones are not distinguished from chance;
-        ``fit`` warns in any case. ``"baseline"``: the fixed features or, without any, the one best
-        feature. ``"keep_best"``: the selected features, which the report labels.
+        Features that ``transform`` returns if the selected ones are not distinguished from chance.
+        ``"baseline"``: the fixed features or, without any, the one best feature. ``"keep_best"``:
+        the selected features, which the report labels. In both cases ``fit`` warns if there is a
+        holdout. If a number of features is requested, they are kept without a warning.
     scoring : str, callable or None, default=None
         A metric with a proven bound (see :mod:`sklearn_bdp.metrics`), or any other scorer of
         scikit-learn, whose intervals are approximate. ``None``: the estimator's own score.
@@ -104,8 +109,9 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         last dates become the holdout, and each is judged by the data known before it. Nothing is
         assumed, learned or tested about their dependence.
     verify : int or "all", default=1
-        Number of subsets to verify. The selected one is always among them; the others are those
-        with the best cross-validated scores.
+        Number of subsets to verify besides the constant prediction or the fixed features. The
+        selected subset is always among them; the others are those with the best cross-validated
+        scores.
 
     Attributes
     ----------
@@ -116,18 +122,22 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     score_path_ : dict of arrays
         Ready for ``pandas.DataFrame``, one entry per subset: ``ranking`` (its source),
         ``n_features``, ``features`` (columns, as a tuple), ``cv_score``, ``holdout_score``,
-        ``holdout_lower``, ``holdout_upper`` (NaN if not verified), ``answered_from`` (as for a
-        search, ``"not asked"`` if not verified), ``selected``; in score units.
+        ``holdout_lower``, ``holdout_upper`` (NaN if not asked), ``holdout_interval`` and
+        ``answered_from`` (as for a search; ``"none"`` and ``"not asked"`` if not asked),
+        ``selected``. Scores are in score units.
     stability_ : ndarray of shape (n_features,)
         Proportion of half samples of the training set in which the same ranking selects each
-        feature among as many features (50 half samples; 6 for a score function of your own). 1 for
-        fixed features, NaN for the others if only fixed features are selected.
+        feature (50 half samples; 6 for a score function of your own). Each half sample selects as
+        many features as are selected here, or with ``"stable"`` the number in the notes. 1 for
+        fixed features, NaN for the others if none of them is selected.
     confirmed_ : bool
         Whether the selected features are distinguished from chance (see the notes).
     score_ : float
-        Verified score of the selected features; NaN if they were not verified.
+        Verified score of the selected features; NaN if they were not verified. If the budget of the
+        holdout was exhausted, ``on_exhausted`` determines it.
     interval_ : tuple of float
-        Confidence interval for its expected score on new records; NaN if they were not verified.
+        Confidence interval for their expected score on new records. Its ends are NaN, or those of
+        the whole range, if the features were not verified.
     estimator_ : estimator
         The model that the score refers to, fitted on the selected columns of the training set.
         Without a selected feature it predicts a constant.
@@ -274,7 +284,7 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         Raises
         ------
         ValueError, TypeError
-            For invalid arguments. The holdout was not queried.
+            For invalid arguments, and if no subset can be fitted. The holdout was not queried.
         UnboundedMetricError
             For a metric without a bounded sensitivity.
         BudgetExhaustedError
@@ -334,7 +344,7 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         return self
 
     def _check_parameters(self):
-        """Raise ValueError or TypeError for an invalid parameter, before the data are read."""
+        """Raise ValueError or TypeError for a parameter that is invalid for all data."""
         if not callable(self.ranking):
             check_option("ranking", self.ranking, ("univariate",))
         if self.tol != "auto":
@@ -362,8 +372,9 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     def _check_dependence(self, holdout_split, setup, ranking):
         """Return an assumption of the certificate about the dependence of records, or "".
 
-        Warns if the scores of a model show undeclared dependence. If there are more columns than
-        records, the model is fitted on as many columns with the highest univariate scores.
+        Warns if the scores of a model show undeclared dependence. The model takes all columns or,
+        if there are more than ``n`` training records, the ``n`` columns with the highest univariate
+        scores.
         """
         n = len(ranking.targets)
         if self.n_features_in_ > n:
@@ -378,7 +389,7 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     def _select(
         self, scored_subsets, choice, holdout_split, setup, verifier, ranking, dependence_note
     ):
-        """Verify the chosen subset; set the selected features, their score and the report.
+        """Verify the chosen subset and others; set all attributes of the selection.
 
         ``choice``: SubsetChoice; ``verifier``: None without a holdout; ``dependence_note``:
         assumption of the certificate, or "".
@@ -386,7 +397,7 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         metric = setup.metric
         queries = verify_subsets(verifier, scored_subsets, choice, self.verify)
         is_verified = verifier is not None
-        self.confirmed_, is_proven = judge_gain(queries, choice, is_verified=is_verified)
+        self.confirmed_ = is_gain_confirmed(queries, choice, is_verified=is_verified)
         selected_index = choice.chosen_index
         if not (self.confirmed_ or choice.is_size_requested) and self.on_empty == "baseline":
             selected_index = choice.fallback_index
@@ -410,7 +421,7 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
             selected_index,
             metric,
             ranking,
-            is_proven=is_proven,
+            is_proven=is_gain_proven(queries, selected_index, choice.constant_index),
             frequencies=frequencies,
             subset_size=subset_size,
         )
@@ -432,9 +443,11 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
             holdout_split.X, holdout_split.y, holdout_split.train_groups(), setup.folds
         )
         self.holdout_.update_context(cv_data=cv_data)
+        score_text = f"{metric.name} not verified"
+        if selected_query.answer.source in ANSWERED:
+            score_text = f"verified {metric.name} {self.score_:.3g} [{lower:.3g}, {upper:.3g}]"
         note = (
-            f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; verified "
-            f"{metric.name} {self.score_:.3g} [{lower:.3g}, {upper:.3g}]."
+            f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; {score_text}."
         )
         self.certificate_ = make_certificate(
             self.holdout_,
@@ -451,9 +464,9 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     def _make_reportable_models(self, scored_subsets, choice, selected_index, verifier):
         """Return columns, model and cross-validated score of the models of a report, by name.
 
-        These are the model of the selected features, and that of the fixed features alone with the
-        name "fixed", if it is another one. A model without columns is left out. Scores are in score
-        units.
+        These are the model of the selected features and, with the name "fixed", that of the fixed
+        features alone if it is another one. A model without columns is left out. Scores are in
+        score units.
         """
         selected_name = (
             f"{type(self.estimator_).__name__} of {self.n_features_to_select_:,} features"
@@ -475,8 +488,9 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
 
         The models take all columns. Models of a data frame select theirs by name. The model of the
         fixed features is among them only if ``compare`` is "fixed". Raises ValueError if there is
-        none. The cross-validated scores are in score units. The variance is that of the selected
-        model's scores of training records in [0, 1], or None if the metric is not a mean.
+        no such model, and without a holdout. The cross-validated scores are in score units. The
+        variance is that of the selected model's scores of training records in [0, 1], or None if
+        the metric is not a mean.
         """
         X = self._holdout_to_close().X
         compares_fixed = isinstance(compare, str) and compare == "fixed"
@@ -524,14 +538,14 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
 def _selection_frequencies(selected_subset, ranking):
     """Return how many feature groups a half sample selects, and each group's selection frequency.
 
-    A half sample selects as many groups as the selected subset has, or for stable features as many
-    as the search for them does. Without a selected group the number is 0, and the frequencies are
-    NaN.
+    A half sample selects as many groups as the selected subset has, or for a subset of stable
+    features :meth:`Ranking.stable_size`. Without a selected group the number is 0, and the
+    frequencies are NaN.
     """
     if not selected_subset.group_indices:
         return 0, np.full(len(ranking.feature_groups), np.nan)
     n = len(ranking.targets)
     subset_size = len(selected_subset.group_indices)
-    if selected_subset.ranking == "stable":
+    if selected_subset.kind == "stable":
         subset_size = ranking.stable_size(n)
     return subset_size, ranking.selection_frequencies(np.arange(n), subset_size)

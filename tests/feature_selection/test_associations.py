@@ -17,6 +17,7 @@ from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.feature_selection import (
     HoldoutCorrelationFilter,
+    _correlation_filter,
     permutation_statistics,
     permutation_tests,
 )
@@ -325,3 +326,24 @@ def test_an_invalid_parameter_of_a_report_leaves_the_holdout_open():
         with refused(ValueError):
             screen.set_params(random_state=-1).final_report()
         assert len(screen.set_params(random_state=0).final_report().rows)
+
+
+def test_half_widths_are_infinite_if_the_permutations_are_too_few(monkeypatch):
+    monkeypatch.setattr(_correlation_filter, "_MAX_MULTIPLICATIONS", 0)
+    rng = np.random.default_rng(0)
+    scores = rng.uniform(-1.0, 1.0, (20, 3))
+    target_columns = np.zeros(3, dtype=int)
+    targets = rng.uniform(-1.0, 1.0, (20, 1))
+    _, p_values, half_widths, n_permutations = permutation_statistics(
+        scores, targets, target_columns, alpha=1e-6, rng=rng
+    )
+    assert n_permutations == 20_000
+    assert (p_values >= 1.0 / 20_001.0).all()
+    assert np.isinf(half_widths).all()
+
+
+def test_the_largest_values_of_a_row_are_kept():
+    values = np.array([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
+    for n in range(5):
+        largest = np.sort(_correlation_filter._largest_values(values, n), axis=1)
+        np.testing.assert_array_equal(largest, np.sort(values, axis=1)[:, max(0, 3 - n) :])

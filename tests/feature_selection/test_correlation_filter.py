@@ -15,7 +15,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout
-from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
+from sklearn_bdp.exceptions import (
+    NothingConfirmedWarning,
+    NothingSelectedError,
+    UnknownFeaturesError,
+)
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
 from tests.facts import refused, warned
 
@@ -119,6 +123,24 @@ def test_an_attribute_that_fades_on_the_holdout_is_dropped():
     holdout = ReusableHoldout(X[in_holdout], y[in_holdout], random_state=0)
     fitted = HoldoutCorrelationFilter(holdout=holdout).fit(X[~in_holdout], y[~in_holdout])
     assert fitted.get_support(indices=True).tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("mode", ["nan", "cv"])
+def test_attributes_without_an_answer_are_not_verified(mode):
+    """The first answer is a correction, and exhausts the budget."""
+    X, y = make_planted(400, 30, n_true=10, shift=1.2)
+    X_val, y_val = make_planted(400, 30, n_true=10, shift=-3.0, seed=1)
+    screen = HoldoutCorrelationFilter(
+        random_state=0, holdout=HoldoutConfig(budget=1, on_exhausted=mode)
+    )
+    with warned(NothingConfirmedWarning):
+        screen.fit(X, y, X_val=X_val, y_val=y_val)
+    assert not screen.confirmed_
+    assert np.isfinite(screen.verified_associations_).sum() == 1
+    is_unverified = np.isnan(screen.verified_associations_)
+    assert set(screen.lower_[is_unverified]) == {-1.0}
+    assert set(screen.upper_[is_unverified]) == {1.0}
+    assert "Verified: the association of 1 of the 10 attributes" in str(screen.report())
 
 
 def test_noise_leaves_no_attribute_and_gives_a_warning():

@@ -238,6 +238,12 @@ def test_metrics_that_are_not_means_need_independent_records(data):
             selector(scoring="roc_auc", correlation=chain).fit(*data)
 
 
+@pytest.mark.parametrize("holdout", [0.25, None])
+def test_a_metric_that_is_always_undefined_is_rejected(data, holdout):
+    with refused(ValueError, "scoring", "NaN"):
+        selector(scoring=lambda estimator, X, y: np.nan, holdout=holdout).fit(*data)
+
+
 def test_an_exhausted_budget_ends_the_selection(data):
     tight = {"budget": 1, "expert": ExpertSettings(threshold=0.0001), "epsilon": 1000.0}
     with pytest.raises(BudgetExhaustedError):
@@ -247,6 +253,15 @@ def test_an_exhausted_budget_ends_the_selection(data):
         for mode in ("nan", "cv"):
             fitted = selector(holdout=HoldoutConfig(**tight, on_exhausted=mode)).fit(*data)
             assert (fitted.score_path_["answered_from"] == "holdout").sum() <= 1
+            assert "unanswered" in fitted.score_path_["answered_from"]
+            assert not fitted.confirmed_  # the constant was not verified
+            again = selector(holdout=fitted.holdout_, n_features_to_select=2)
+            train = fitted.train_indices_
+            again.fit(data[0][train], data[1][train])
+            assert set(again.score_path_["answered_from"]) == {"unanswered"}
+            assert not again.confirmed_
+            assert "Verified:" not in str(again.report())
+            assert "not verified" in str(again.certificate_)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import roc_auc_score
 
 from sklearn_bdp.exceptions import NothingConfirmedWarning
-from sklearn_bdp.feature_selection import HoldoutFeatureSelector, influence_values
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector, _path, influence_values
 from tests.facts import warned
 
 N = 400
@@ -133,6 +133,36 @@ def test_the_holdout_has_to_agree_that_the_selected_subset_helps(released, helps
     holdout_selector = selected([hits], labels, holdout=0.5)
     assert holdout_selector.confirmed_ == helps
     assert ("shown to be better" in str(holdout_selector.report())) == proved
+
+
+def test_the_fallback_is_not_called_better_because_the_chosen_subset_is(monkeypatch):
+    monkeypatch.setattr(_path, "_p_value_of_best", lambda *args: 1.0)
+    labels = np.arange(2 * N) % 2
+    hits = [np.concatenate([path([score])[0]] * 2) for score in (0.52, 0.95)]
+    fitted = selected(hits, labels, holdout=0.5)
+    assert fitted.n_features_to_select_ == 1
+    holdout_scores = fitted.score_path_["holdout_score"]
+    assert holdout_scores[2] > 0.9  # the chosen subset, which was verified first
+    assert "the intervals do not separate them" in str(fitted.report())
+    assert "shown to be better" not in str(fitted.report())
+
+
+@pytest.mark.parametrize("name", ["stable", "constant", "ranked", "univariate"])
+@pytest.mark.parametrize("n_features", ["auto", "stable", 2])
+def test_the_name_of_a_score_function_has_no_effect(name, n_features):
+    """The names are those of other rankings and subsets."""
+
+    def descending(X, y):
+        return -np.arange(X.shape[1])
+
+    scores = [0.6, 0.7, 0.8, 0.8]
+    expected = selected(path(scores), ranking=descending, n_features_to_select=n_features)
+    descending.__name__ = name
+    fitted = selected(path(scores), ranking=descending, n_features_to_select=n_features)
+    assert fitted.support_.tolist() == expected.support_.tolist()
+    assert fitted.confirmed_ == expected.confirmed_
+    np.testing.assert_array_equal(fitted.score_path_["cv_score"], expected.score_path_["cv_score"])
+    assert fitted.score_path_["ranking"][1] == name
 
 
 def test_selection_on_noise_gives_a_warning():
