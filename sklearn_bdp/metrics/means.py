@@ -117,7 +117,7 @@ class ClippedMetric(MeanMetric):
     def clipping(self, estimator: Any, X: Any, y: ArrayLike, per_record: Any) -> Clipping | None:
         n = len(per_record)
         clipped_sum = float(self.from_unit(per_record).sum())
-        if self._may_clip(per_record):
+        if self._may_clip(per_record, y):
             try:
                 with suppress_output():
                     raw_values = self._unclipped_values(
@@ -139,8 +139,11 @@ class ClippedMetric(MeanMetric):
             )
         return Clipping(n=n, n_clipped=0, clipped_sum=clipped_sum, unclipped_sum=clipped_sum)
 
-    def _may_clip(self, per_record):
-        """Return whether clipping may have raised the score of a record."""
+    def _may_clip(self, per_record, y):
+        """Return whether clipping may have raised one of the scores in [0, 1] of records.
+
+        ``y`` are the targets of these records.
+        """
         return bool((per_record <= 0.0).any())
 
 
@@ -455,8 +458,9 @@ class ClippedError(ClippedMetric):
         """Largest absolute errors that count, shape (n_outputs,) or, if they are equal, (1,)."""
         return np.atleast_1d(np.asarray(self.width, dtype=float))
 
-    def _may_clip(self, per_record):
-        return np.size(self.width) > 1 or super()._may_clip(per_record)
+    def _may_clip(self, per_record, y):
+        # The error of one of several outputs may be clipped although the mean score is above 0.
+        return np.ndim(y) > 1 or super()._may_clip(per_record, y)
 
     def _unit_scores(self, errors, is_clipped):
         max_errors = self._max_errors
@@ -597,7 +601,7 @@ class PinballLoss(ClippedError):
         upper = np.minimum(score_changes.max(axis=0), 1.0)
         return lower, upper
 
-    def _may_clip(self, per_record):
+    def _may_clip(self, per_record, y):
         return True  # errors on the side with the smaller loss are clipped at a score above 0
 
     def _unit_scores(self, errors, is_clipped):

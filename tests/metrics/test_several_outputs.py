@@ -7,6 +7,7 @@ from sklearn.metrics import get_scorer
 from sklearn.multioutput import MultiOutputClassifier
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.metrics import get_metric
 from sklearn_bdp.metrics.approximate import Predictions, approximate_metric
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
@@ -144,3 +145,15 @@ def test_scores_of_labels_are_answered(scoring):
 def test_predictions_of_another_form_are_rejected(y_pred, scoring, error):
     with pytest.raises(error):
         ask(LABELS, y_pred, scoring)
+
+
+def test_a_clip_of_one_output_is_found_with_one_declared_range():
+    metric = get_metric("neg_mean_absolute_error", bounds=(0.0, 1.0))
+    model = Ridge().fit(X, np.zeros((N_RECORDS, 2)))
+    y = np.zeros((N_RECORDS, 2))
+    y[0, 0] = 5.0
+    per_record, _ = metric.training_scores(model, X, y)
+    clipping = metric.clipping(model, X, y, per_record)
+    assert clipping.n_clipped == 1
+    assert clipping.unclipped_sum == pytest.approx(-2.5)
+    assert clipping.clipped_sum == pytest.approx(-0.5)
