@@ -440,8 +440,9 @@ class ScoredRecords:
         self.models = models
         self._model_copies: dict[str, Any] = {}  # by name of the model
         self._cached: dict[tuple[str, ...], Any] = {}  # results of methods, by model and arguments
-        #: By name of the model: positions of the records that it failed on when a metric or a
-        #: response was last computed.
+        #: For each of these results: positions of the records that the model failed on.
+        self._failing_of_result: dict[tuple[str, ...], Any] = {}
+        #: By name of the model: the same positions for the result that was returned last.
         self.failing: dict[str, Any] = {}
 
     def model_and_data(self, name: str) -> tuple[Any, Any]:
@@ -467,10 +468,12 @@ class ScoredRecords:
             if measure.metric.is_ratio:
                 hits, denominators = measure.metric.counts(*self._positives(measure, name))
                 self._cached[key] = hits.astype(float), denominators.astype(float)
+                self._failing_of_result[key] = self.failing[name]
             else:
                 evaluation = measure.metric.evaluate(*self.model_and_data(name), self.y)
                 self._cached[key] = evaluation.per_record, np.ones(len(self.y))
-                self.failing[name] = evaluation.failing
+                self._failing_of_result[key] = evaluation.failing
+        self.failing[name] = self._failing_of_result[key]
         return self._cached[key]
 
     def _positives(self, measure, name):
@@ -513,11 +516,12 @@ class ScoredRecords:
         They are NaN for records that the model fails on. ``key``: name of the model and further
         identifiers.
         """
+        name = key[0]
         if key not in self._cached:
-            name = key[0]
             model, X = self.model_and_data(name)
             self._cached[key] = score_rows(lambda model, X, _: predict(model, X), model, X, self.y)
-            self.failing[name] = np.flatnonzero(np.isnan(self._cached[key]))
+            self._failing_of_result[key] = np.flatnonzero(np.isnan(self._cached[key]))
+        self.failing[name] = self._failing_of_result[key]
         return self._cached[key]
 
     def losses(self, measure: Measure, name: str) -> Any:

@@ -90,6 +90,7 @@ class RowEstimator:
         units = self.units
         row = statement.row(units.n_units)
         notes = []
+        self.records.failing.clear()  # a scorer of other predictions does not set it
         row["method"] = row["method"] or f"{statement.measure.estimation} over {units.name}"
         if units.are_dates:
             row["target"] = estimand_text(units.scheme, statement.forecast_horizon)

@@ -1007,6 +1007,20 @@ class FailsFarAway(LogisticRegression):
         return super().predict(X)
 
 
+def test_records_that_a_model_failed_on_are_named_in_the_rows_of_their_metric():
+    """Predictions of an earlier row may come from another method of the model."""
+    X, y = data()
+    model = FailsFarAway().fit(X[:200], y[:200])
+    X_held = X[200:].copy()
+    X_held[7] = 99.0
+    report = ReusableHoldout(X_held, y[200:]).final_report(
+        model, scoring=["accuracy", "neg_log_loss"], by={"half": np.arange(200) % 2}
+    )
+    assert len(report.rows) == 8
+    for row in report.rows:
+        assert any("failed on 1 of 200" in note for note in row.notes) == (row.metric == "accuracy")
+
+
 class HasNoScores(LogisticRegression):
     """Model that predicts labels, and raises an error for scores and probabilities."""
 
