@@ -75,8 +75,8 @@ OVERLAP_FINDINGS = {
     "classes": Diagnostic(
         "missing classes",
         "holdout",
-        "A class of one side is missing from the other side. If labels are coded in another way "
-        "there, code y as the holdout's targets. The check is charged.",
+        "The training set or the holdout lacks a class that the other one has. If labels are coded "
+        "in another way there, code y as the holdout's targets. The check is charged.",
         MissingClassesWarning,
     ),
 }

@@ -56,7 +56,7 @@ def check_holdout_parameter(meta_estimator, X_val):
         raise ValueError(
             f"ledger={str(config.ledger)!r} records one holdout, and cross-validation fits "
             f"{type(meta_estimator).__name__} with another holdout in each fold. Drop the ledger "
-            "inside cross_val_score, or fit once and use final_report. Nothing was asked."
+            "inside cross_val_score, or fit once and use final_report. The holdout was not queried."
         )
     return config
 

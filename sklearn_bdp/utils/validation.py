@@ -216,7 +216,7 @@ def check_index_alignment(name, values, X, *, of="X"):
         "places are right and the index means nothing."
     )
     if list(range(len(X_index))) not in (list(X_index), list(values_index)):
-        raise ValueError(f"{message} Nothing was asked.")
+        raise ValueError(f"{message} The holdout was not queried.")
     warnings.warn(message, RowOrderWarning, stacklevel=caller_level())
 
 
