@@ -248,7 +248,7 @@ def test_labels_coded_differently_are_reported(recode, has_validation_set):
     else:
         holdout = ReusableHoldout(X[holdout_rows], y[holdout_rows], random_state=0)
         fit = search(holdout=holdout).fit
-    messages = matching_warnings("lacks a class that the other one has", fit, X[train_rows], recode(y[train_rows]))
+    messages = matching_warnings("lacks a class", fit, X[train_rows], recode(y[train_rows]))
     assert len(messages) == 1
 
 
@@ -256,12 +256,11 @@ def test_a_rare_class_may_be_missing_from_the_holdout_a_common_one_not():
     labels = y.copy()
     labels[:3] = 2  # rare
     validation = {"X_val": X[300:], "y_val": y[300:]}
-    assert not matching_warnings(
-        "lacks a class that the other one has", search().fit, X[:300], labels[:300], **validation
-    )
+    assert not matching_warnings("lacks a class", search().fit, X[:300], labels[:300], **validation)
     labels[:100] = 2
     assert (
-        len(matching_warnings("A class of", search().fit, X[:300], labels[:300], **validation)) == 1
+        len(matching_warnings("lacks a class", search().fit, X[:300], labels[:300], **validation))
+        == 1
     )
 
 
@@ -269,9 +268,9 @@ def test_a_rare_class_may_be_missing_from_the_holdout_a_common_one_not():
 def test_equal_classes_of_another_type_are_not_reported(recode):
     validation = {"X_val": X[300:], "y_val": y[300:]}
     assert not matching_warnings(
-        "lacks a class that the other one has", search().fit, X[:300], recode(y[:300]), **validation
+        "lacks a class", search().fit, X[:300], recode(y[:300]), **validation
     )
-    assert not matching_warnings("lacks a class that the other one has", search().fit, X, recode(y))
+    assert not matching_warnings("lacks a class", search().fit, X, recode(y))
 
 
 def test_an_integer_index_in_another_order_gives_a_warning():
