@@ -244,7 +244,7 @@ class HoldoutConfig:
         return (self.expert or ExpertSettings()).ledger_timeout
 
     def proof_needed_for(self, dependence: CorrelationModel, n: int) -> str:
-        """Return the setting that requires a proven bound for every metric, as text.
+        """Return the setting or the correlation that requires a proven bound for every metric.
 
         Parameters
         ----------
@@ -256,8 +256,8 @@ class HoldoutConfig:
         Returns
         -------
         str
-            Text for messages, such as ``"epsilon=1.0"``; empty if metrics without a proven bound
-            are admitted.
+            Text for messages, such as ``"epsilon=1.0"`` or the description of the correlation;
+            empty if metrics without a proven bound are admitted.
         """
         if self.calibration != "tight":
             return f"calibration={self.calibration!r}"

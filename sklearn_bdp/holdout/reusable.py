@@ -617,7 +617,7 @@ class ReusableHoldout:
         ``training_targets``: of training records, which a metric without a proven bound needs, or
         None.
         """
-        # Setting that requires a proven bound, as text; empty if none does.
+        # Setting or correlation that requires a proven bound, as text; empty if none does.
         proof_reason = self.config.proof_needed_for(self.dependence, self.n)
         scheme = self.dependence.sampling_scheme(self.n)
         has_class_bounds = scheme.exchangeable

@@ -39,7 +39,8 @@ class HoldoutContext:
     cv_data : CVData or None, default=None
         Training records and folds of the latest search.
     dry_run_sample : tuple (X, y) or None, default=None
-        Some training records, on which a final report tries models before the holdout closes.
+        Some training records, on which a final report tries models before the holdout closes. For a
+        holdout without features, public targets and records without columns.
     both_parts_given : bool, default=False
         Whether one fit was given both the training records and the holdout records.
     node_matching : NodeMatching or None, default=None
