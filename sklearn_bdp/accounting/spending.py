@@ -562,8 +562,8 @@ def rank_code_lengths(predictions: FloatOrArray) -> Array:
 
     .. math:: w_r = \frac{0.15}{m} + 0.85 \frac{c_m}{r(r+1)(r+2)}
 
-    with the :math:`c_m` by which the weights sum to 1. The leader pays at most about 0.6 nats, the
-    second 2, and no rank more than ``1.9 + ln m``.
+    with the :math:`c_m` by which the weights sum to 1. The leader pays at most 0.6 nats, the
+    second at most 2, and no rank more than ``1.9 + ln m``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Feature selection in which every look at the holdout is verified."""
+"""Feature selection with subsets that are verified on a reusable holdout."""
 
 from sklearn_bdp.feature_selection._correlation_filter import (
     HoldoutCorrelationFilter,
