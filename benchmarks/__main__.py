@@ -54,6 +54,10 @@ BENCHMARKS = {
         "Proven limits of ROC AUC: pairs and placements beside one look",
         {"small": "--draws 5", "full": "--draws 100"},
     ),
+    "planned_sizes": (
+        "Planned numbers of holdout records beside those that reports need",
+        {"small": "--holdouts 4", "full": "--holdouts 60"},
+    ),
     "real_searches": (
         "Four adaptive searches of support vector machines on a small holdout, beside Bonferroni",
         {"small": "--seeds 1", "full": "--data all"},

@@ -24,10 +24,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, ndtri, ndtri_exp, owens_t
 from scipy.stats import rankdata
 
 from sklearn_bdp._typing import Array
 from sklearn_bdp.intervals.bounds import CAUTION, MAX_STAKE, PRIOR_UNITS
+from sklearn_bdp.intervals.concentration import PairsTail, half_width_at
 from sklearn_bdp.utils.validation import check_array, check_real
 
 #: Weight of the constant 1 in the mixture with N: it bounds the wealth that any bet must reach.
@@ -42,6 +44,10 @@ _STEP, _NEAR, _GROWTH = 0.1, 8.0, 1.1
 _INNER_STEP, _INNER_GROWTH, _N_INNER_STEPS = 0.05, 1.12, 60
 #: Largest number of bets: more placements are averaged in blocks.
 _MAX_BETS = 400
+#: Number of quantiles of placements that an expected half-width computes at least.
+_N_COMPUTED_QUANTILES = 1000
+#: Distance of a planned AUC from 0 and 1.
+_MIN_AUC = 1e-4
 _BETS_PER_BLOCK = 16  # rejected points are dropped after each block of bets
 
 
@@ -53,6 +59,28 @@ class PlacementMoments(NamedTuple):
 
     center: float  # mean of the placements: the AUC
     variance: float  # variance of the placements
+
+
+def binormal_moments(auc: float) -> PlacementMoments:
+    r"""Return the moments of placements for normal scores of equal variance in both classes.
+
+    They are the same for both classes: with :math:`h = \Phi^{-1}(A)`, two records of the other
+    class are both below a record with probability :math:`\Phi(h) - 2 T(h, 1/\sqrt3)`, Owen's
+    function :math:`T`.
+
+    Parameters
+    ----------
+    auc : float
+        The AUC, in (0, 1).
+
+    Returns
+    -------
+    PlacementMoments
+        Its center is ``auc``.
+    """
+    quantile = float(ndtri(auc))
+    both_below = float(ndtr(quantile) - 2.0 * owens_t(quantile, 1.0 / math.sqrt(3.0)))
+    return PlacementMoments(auc, max(0.0, both_below - auc**2))
 
 
 def placements(scores: Array, other_scores: Array) -> Array:
@@ -136,14 +164,54 @@ def expected_half_width(
     variance = min(max(moments.variance, 1e-4), 0.99 * center * (1.0 - center))
     parameter_sum = center * (1.0 - center) / variance - 1.0  # of both beta parameters
     probabilities = (np.arange(n) + 0.5) / n
-    values = beta_distribution.ppf(
-        probabilities, center * parameter_sum, (1.0 - center) * parameter_sum
+    # Quantiles take long to compute: between many of them, the others are interpolated.
+    computed_at = probabilities[:: max(1, n // _N_COMPUTED_QUANTILES)]
+    quantiles = beta_distribution.ppf(
+        computed_at, center * parameter_sum, (1.0 - center) * parameter_sum
     )
+    values = np.interp(probabilities, computed_at, quantiles)
     values = np.random.default_rng(0).permutation(np.clip(values, 0.0, 1.0))
     lower, upper = placement_limits(
         values, n_other, moments=moments, log_inverse_alpha=log_inverse_alpha
     )
     return 0.5 * (upper - lower)
+
+
+def planned_half_width(
+    class_counts: tuple[int, int], auc: float, log_one_sided: float, *, goal: float = math.inf
+) -> float:
+    """Return the half-width of a report on ROC AUC to expect from the AUC alone.
+
+    It is the smaller one of that by pairs (theory G12) and of that by bets on placements of normal
+    scores with equal variances.
+
+    Parameters
+    ----------
+    class_counts : tuple of int
+        Expected number of independent records of either class.
+    auc : float
+        Expected AUC, in [0, 1].
+    log_one_sided : float
+        Log of the failure probability of one side.
+    goal : float, default=inf
+        Bets, which take long, are simulated only if a normal approximation is below it. A result
+        above the goal may be too small otherwise.
+
+    Returns
+    -------
+    float
+        In [0, 1/2].
+    """
+    half_width_by_pairs = half_width_at(PairsTail(class_counts), auc, log_one_sided)
+    moments = binormal_moments(min(max(auc, _MIN_AUC), 1.0 - _MIN_AUC))
+    # Bets are never narrower than a normal approximation.
+    deviation = math.sqrt(moments.variance * sum(1.0 / count for count in class_counts))
+    half_width_by_bets = -deviation * float(ndtri_exp(log_one_sided))
+    if half_width_by_bets <= goal:
+        half_width_by_bets = expected_half_width(
+            min(class_counts), max(class_counts), moments=moments, log_inverse_alpha=-log_one_sided
+        )
+    return min(half_width_by_pairs, half_width_by_bets)
 
 
 def _lower_limit(values, n_other, center, variance, nats_needed):

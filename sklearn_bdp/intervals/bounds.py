@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -707,6 +708,56 @@ def betting_interval(sums, counts, *, bound, moments, log_inverse_alpha):
         for grid, count in zip(grids, n_rejected, strict=True)
     )
     return lower, 1.0 - complement
+
+
+def expected_betting_half_width(
+    scores: ArrayLike,
+    n_units: int,
+    *,
+    moments: UnitMoments,
+    log_inverse_alpha: float,
+    interval: Callable[..., tuple[float, float]] = betting_interval,
+    n_orders: int = 1,
+) -> float:
+    """Return the expected half-width of the limits of a mean of scores of units.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_quantiles,)
+        Expected scores in [0, 1], ascending: quantiles of their distribution, at evenly spaced
+        probabilities. As many units are simulated, at most ``n_units``, in fixed random orders.
+        Half-widths shrink like the root of the number of units.
+    n_units : int
+        Number of units.
+    moments : UnitMoments
+        Expected moments.
+    log_inverse_alpha : float
+        Minus the log of the failure probability of one side, in nats.
+    interval : callable, default=betting_interval
+        A function with the parameters of :func:`betting_interval`.
+    n_orders : int, default=1
+        Number of orders. They matter if few units have scores far from the mean.
+
+    Returns
+    -------
+    float
+        Half the distance of the limits, the median over the orders.
+    """
+    quantiles = check_array("scores", scores, low=0.0, high=1.0)
+    n_simulated = min(n_units, len(quantiles))
+    probabilities = (np.arange(n_simulated) + 0.5) / n_simulated
+    unit_scores = quantiles[(probabilities * len(quantiles)).astype(int)]
+    half_widths = []
+    for seed in range(n_orders):
+        lower, upper = interval(
+            np.random.default_rng(seed).permutation(unit_scores),
+            np.ones(n_simulated),
+            bound=1.0,
+            moments=moments,
+            log_inverse_alpha=log_inverse_alpha,
+        )
+        half_widths.append(0.5 * (upper - lower))
+    return float(np.median(half_widths)) * math.sqrt(n_simulated / n_units)
 
 
 def _check_sums_and_counts(sums, counts, bound):

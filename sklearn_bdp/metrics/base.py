@@ -15,7 +15,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -70,6 +70,9 @@ def register_metric(*names: str) -> Callable[[MetricClass], MetricClass]:
     return register
 
 
+#: Number of quantiles of planned scores.
+_N_PLANNED_SCORES = 2000
+
 _lock = threading.Lock()
 #: Tokens of all threads' :func:`suppress_output` blocks that were entered and not left.
 _active_blocks: list[object] = []
@@ -101,6 +104,20 @@ class ScoreShape:
     def is_mean(self) -> bool:
         """Whether the score is a mean over records."""
         return self.kind == "mean"
+
+
+class PlannedScores(NamedTuple):
+    """Expected scores of records before there are data, and the assumption behind them."""
+
+    #: Ascending quantiles of the scores in [0, 1], at evenly spaced probabilities.
+    quantiles: Array
+    assumption: str = ""  # as a clause after a space; empty for scores of 0 and 1
+
+    @classmethod
+    def of_proportion(cls, score: float) -> Self:
+        """Return scores of 0 and 1 with the mean ``score``."""
+        probabilities = (np.arange(_N_PLANNED_SCORES) + 0.5) / _N_PLANNED_SCORES
+        return cls((probabilities > 1.0 - score).astype(float))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -454,6 +471,25 @@ class BoundedMetric(Metric, abc.ABC):
             As for :meth:`expected_shape`. Only metrics by class use ``class_counts``.
         """
         return self.expected_shape(n)
+
+    def planned_scores(self, score: float, prevalence: float) -> PlannedScores:
+        """Return the scores of records to plan with, a public guess.
+
+        By default they are 0 or 1, which vary most.
+
+        Parameters
+        ----------
+        score : float
+            Expected score, in [0, 1].
+        prevalence : float
+            Expected proportion of positive records.
+
+        Returns
+        -------
+        PlannedScores
+            In units of [0, 1].
+        """
+        return PlannedScores.of_proportion(score)
 
     @abc.abstractmethod
     def record_scores(self, estimator: Any, X: Any, y: Array) -> Array:

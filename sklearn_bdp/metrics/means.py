@@ -25,6 +25,11 @@ from sklearn_bdp.metrics.base import (
     score_rows,
     suppress_output,
 )
+from sklearn_bdp.metrics.planned_scores import (
+    calibrated_scores,
+    normal_error_scores,
+    pinball_loss_of_quantile,
+)
 from sklearn_bdp.metrics.statistics import (
     HIT_SHARE,
     class_cells,
@@ -313,6 +318,9 @@ class BrierScore(MeanMetric):
         squared_distance = (probabilities**2).sum(axis=1) - 2.0 * target_probabilities + 1.0
         return 1.0 - 0.5 * squared_distance
 
+    def planned_scores(self, score, prevalence):
+        return calibrated_scores(lambda p: (1.0 - p) ** 2, score, prevalence)
+
 
 def _log_loss(y, predictions):
     """Return the log loss of each record, in nats; infinite for a probability of 0.
@@ -379,6 +387,9 @@ class LogLoss(ClippedMetric):
         # scikit-learn's own log loss is clipped, too: at the machine epsilon.
         floor = self.clip if is_clipped else min(self.clip, np.finfo(float).eps)
         return 1.0 - np.log(np.maximum(target_probabilities, floor)) / math.log(self.clip)
+
+    def planned_scores(self, score, prevalence):
+        return calibrated_scores(lambda p: 1.0 - self._unit_scores(p, True), score, prevalence)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -525,6 +536,9 @@ class AbsoluteError(ClippedError):
         dates=DateFacts(scale="raw"),
     )
 
+    def planned_scores(self, score, prevalence):
+        return normal_error_scores(np.abs, score)
+
 
 @register_metric("neg_mean_squared_error")
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -541,6 +555,9 @@ class SquaredError(ClippedError):
     )
     error_power: ClassVar[int] = 2
     range_text: ClassVar[str] = "[−(high − low)², 0]"
+
+    def planned_scores(self, score, prevalence):
+        return normal_error_scores(np.square, score)
 
 
 @register_metric("neg_mean_pinball_loss")
@@ -576,6 +593,11 @@ class PinballLoss(ClippedError):
     @property
     def unclipped_statistic(self):
         return pinball_statistic(self.alpha)
+
+    def planned_scores(self, score, prevalence):
+        if not 0.0 < self.alpha < 1.0:
+            return super().planned_scores(score, prevalence)
+        return normal_error_scores(pinball_loss_of_quantile(self.alpha), score)
 
     def difference_limits(self, first_predictions: Any, second_predictions: Any) -> tuple[Any, Any]:
         """Return bounds of the difference of two models' scores, for all targets (theory G31).

@@ -20,11 +20,17 @@ from sklearn_bdp.accounting.spending import (
     final_code_length,
     rank_code_lengths,
 )
-from sklearn_bdp.intervals.concentration import half_width_at, score_tail
+from sklearn_bdp.correlation import Independent
+from sklearn_bdp.intervals.auc import planned_half_width
+from sklearn_bdp.intervals.bounds import expected_betting_half_width, plan_bets, unit_moments
+from sklearn_bdp.intervals.concentration import ModelTail, half_width_at, score_tail
 from sklearn_bdp.metrics.base import BoundedMetric
+from sklearn_bdp.metrics.proofs import CLASSES, UNIT_INTERVALS
 from sklearn_bdp.metrics.registry import planned_metric
 from sklearn_bdp.planning.models import continued
 from sklearn_bdp.release.graded_release import make_width_policy
+from sklearn_bdp.release.variance_queries import relative_deviation
+from sklearn_bdp.report.plan import dependence_of_scheme
 from sklearn_bdp.utils.root_finding import doubled, last_whole
 from sklearn_bdp.utils.validation import (
     check_integer,
@@ -43,6 +49,13 @@ _NATS_PER_CORRECTION = 7.0
 #: Standard deviation of the difference between a holdout score and a cross-validated score of three
 #: times as many records, as a multiple of that of the holdout score.
 _DIFFERENCE_DEVIATION = math.sqrt(4 / 3)
+#: Planned half-width of a report over the expected one, which about half of the reports exceed.
+_EXPECTED_EXCESS = 1.05
+#: Number of orders of simulated units.
+_N_ORDERS = 7
+#: Relative accuracy of the planned number of records, for scores by class. Numbers of events are
+#: random, and grids of limits are as coarse.
+_RELATIVE_STEP_BY_CLASS = 0.01
 
 
 class SearchPlan(int):
@@ -75,7 +88,13 @@ def plan_search(
     The number is a forecast, not a certificate. :class:`~sklearn_bdp.ReusableHoldout` charges each
     answer as used, so the width of its intervals depends on how often cross-validation is wrong.
     Their coverage does not. The forecast is about the final report on the selected candidate, or
-    about its interval in the last search.
+    about its interval in the last search. About three quarters of simulated reports have the
+    half-width at the planned number (``python -m benchmarks.planned_sizes``).
+
+    How far scores of records vary is a guess from ``score``, which the text of the plan states. For
+    ROC AUC, scores are normal with equal variances in both classes. Probabilities are calibrated
+    and follow from such scores, and errors are normal. Heavier tails, overconfident probabilities,
+    and scores below those of chance need more records.
 
     Parameters
     ----------
@@ -85,9 +104,9 @@ def plan_search(
     scoring : str or BoundedMetric, default=None
         The metric, or its name. Accuracy by default.
     prevalence : float, default=None
-        Proportion of positive records (events), for ROC AUC, balanced accuracy, recall and
-        specificity: their width depends on the number of events. By default 1/2, which the text of
-        the plan states.
+        Proportion of positive records (events). The width of ROC AUC, balanced accuracy, recall
+        and specificity depends on their number, and that of the Brier score and the log loss on
+        their proportion. By default 1/2, which the text of a plan by class states.
     n_searches : int, default=10
         Number of searches, each based on the results of the earlier ones.
     final : bool, default=True
@@ -97,7 +116,8 @@ def plan_search(
     n_candidates : int, default=100
         Number of candidates of each search, verified as one batch.
     score : float, default=0.9
-        Score of the selected candidate, in [0, 1]. Intervals are narrower near 0 and 1.
+        Score of the selected candidate, in [0, 1]: one minus a loss as a fraction of its range.
+        Intervals are narrower near 0 and 1.
     n_corrections : int, default=1
         Number of corrected answers in all searches. The first usually corrects a bias of
         cross-validation that all candidates share.
@@ -135,6 +155,7 @@ def plan_search(
     """
     half_width = check_real("half_width", half_width, low=0.0, high=0.5, closed="neither")
     model = continued(correlation, searched=True)
+    metric = planned_metric("accuracy" if scoring is None else scoring)
 
     def is_enough(n):
         forecast = expected_half_width(
@@ -148,6 +169,7 @@ def plan_search(
             score=score,
             n_corrections=n_corrections,
             confidence_level=confidence_level,
+            goal=half_width,
         )
         return forecast <= half_width
 
@@ -155,21 +177,27 @@ def plan_search(
     if bracket is None:
         raise ValueError(f"no number of records suffices for half_width={half_width!r}.")
     n_enough, n_too_few = bracket
-    plan = SearchPlan(last_whole(is_enough, n_enough, n_too_few, rtol=1e-3))
+    rtol = 1e-3 if metric.is_mean else _RELATIVE_STEP_BY_CLASS
+    plan = SearchPlan(last_whole(is_enough, n_enough, n_too_few, rtol=rtol))
     scheme = model.sampling_scheme(int(plan))
     units = ""
     if scheme.n_units != int(plan):
         units = f" in {scheme.n_units:,} {scheme.unit_name}"
     events = ""
-    if not planned_metric(scoring or "accuracy").is_mean:
+    if not metric.is_mean:
         n_events = math.ceil(plan * (prevalence or 0.5))
         assumption = " (prevalence=0.5 is assumed)" if prevalence is None else ""
         events = f", {n_events:,} of them events{assumption}"
+    variation = ""  # assumption on how far the scores of records vary
+    if metric.is_mean:
+        variation = metric.planned_scores(score, prevalence or 0.5).assumption
+    elif final and metric.planned_shape(1, (1, 1)).kind == "pairs":
+        variation = " of normal scores"
     interval = "the final report" if final else "the last search"
     plan.text = (
         f"{int(plan):,} holdout records{units}{events}, about {4 * plan:,} in all if a quarter is "
         f"held out: half-width {half_width:g} in {interval} of {n_searches:,} searches of "
-        f"{n_candidates:,} candidates, at a score of {score:g}."
+        f"{n_candidates:,} candidates, at a score of {score:g}{variation}."
     )
     return plan
 
@@ -186,11 +214,13 @@ def expected_half_width(
     final=True,
     confidence_level=0.95,
     correlation=None,
+    goal=1.0,
 ):
     """Return the half-width that :func:`plan_search` forecasts for ``n`` holdout records.
 
     It is in score units of [0, 1]. The other arguments are those of :func:`plan_search`;
-    ``correlation`` may also be a model of any size.
+    ``correlation`` may also be a model of any size. ``goal``: a result above it may be too small,
+    because bets, which take long, are simulated only if they may reach the goal.
     """
     n = check_integer("n", n, low=1)
     score = check_real("score", score, low=0.0, high=1.0)
@@ -202,7 +232,8 @@ def expected_half_width(
     beta = failure_probability(confidence_level)
     metric = planned_metric("accuracy" if scoring is None else scoring)
     accuracy_tail = score_tail(model, n, binary=True)
-    tail = _metric_tail(metric, model, n, prevalence)
+    positive_fraction = check_probability("prevalence", 0.5 if prevalence is None else prevalence)
+    tail = _metric_tail(metric, model, n, positive_fraction)
     noise_failure = NOISE_FAILURE_FRACTION * beta
     _, _, answer_scale = auto_scales(
         float(model.effective_n(n)), failure=round_noise_failure(noise_failure, 0) / 2.0, beta=beta
@@ -211,34 +242,124 @@ def expected_half_width(
     noise_factor = float(tail.standard_deviation(0.5) / accuracy_tail.standard_deviation(0.5))
     failure = round_noise_failure(noise_failure, n_corrections) / 2.0
     margin = answer_margin(failure=failure, answer_scale=answer_scale) * noise_factor
-    released_nats = _expected_nats(n_searches, n_corrections)
+    released_nats = expected_nats(n_searches, n_corrections)
     log_failure = math.log((1.0 - NOISE_FAILURE_FRACTION) * beta / 2.0)
     if final:
         log_failure -= final_code_length(released=released_nats, n_batches=n_searches)
-    else:
-        log_failure -= code_length(released=released_nats, batch_index=n_searches)
-        leader_length = float(rank_code_lengths(np.zeros(n_candidates))[0])
-        given_rest = model.sampling_scheme(n).is_conditional
-        width_policy = make_width_policy(
-            AlphaSpending(), n_searches, log_failure, given_rest=given_rest
+        half_width = _report_half_width(
+            metric,
+            model,
+            n,
+            score=score,
+            prevalence=positive_fraction,
+            log_one_sided=log_failure,
+            goal=goal,
         )
-        cell_half_width = width_policy.fine_half_widths(  # in standard deviations of the score
-            _DIFFERENCE_DEVIATION,
-            n_searches - 1,
-            rank_lengths=leader_length,
-            cv_deviation=_DIFFERENCE_DEVIATION,
+        if half_width is None:
+            half_width = half_width_at(tail, score, log_failure, margin)
+        return _EXPECTED_EXCESS * half_width
+    log_failure -= code_length(released=released_nats, batch_index=n_searches)
+    leader_length = float(rank_code_lengths(np.zeros(n_candidates))[0])
+    given_rest = model.sampling_scheme(n).is_conditional
+    policy = make_width_policy(AlphaSpending(), n_searches, log_failure, given_rest=given_rest)
+    cell_half_width = policy.fine_half_widths(  # in standard deviations of the score
+        _DIFFERENCE_DEVIATION,
+        n_searches - 1,
+        rank_lengths=leader_length,
+        cv_deviation=_DIFFERENCE_DEVIATION,
+    )
+    deviation = float(tail.standard_deviation(score))
+    log_failure -= leader_length
+    half_width = half_width_at(tail, score, log_failure, margin + cell_half_width * deviation)
+    if metric.is_mean and not metric.is_binary and model.sampling_scheme(n).has_iid_records:
+        half_width_by_bets = _interim_half_width(
+            metric.planned_scores(score, positive_fraction),
+            n,
+            log_one_sided=log_failure,
+            margin=margin,
+            cell_half_width=float(cell_half_width) * deviation,
         )
-        margin += float(cell_half_width * tail.standard_deviation(score))
-        log_failure -= leader_length
-    return half_width_at(tail, score, log_failure, margin)
+        half_width = min(half_width, half_width_by_bets)
+    return half_width
 
 
-def _metric_tail(metric, model, n, prevalence):
+def _interim_half_width(planned, n, *, log_one_sided, margin, cell_half_width):
+    """Return the half-width of a leader's interval by bets on records (theory G15).
+
+    It is 1 if scores vary too much for bets. ``planned``: scores of the records. ``margin``: of
+    noise. ``cell_half_width``: of the leader's cell for scores of 0 and 1, without the noise. That
+    of scores that vary less is narrower.
+    """
+    mean = float(np.mean(planned.quantiles))
+    variance = float(np.var(planned.quantiles))
+    n_training = 3.0 * n  # if a quarter is held out
+    plan = plan_bets(
+        [mean],
+        [variance],
+        training_sizes=[n_training],
+        n=n,
+        log_failure=log_one_sided + math.log(2.0),
+        margin=margin,
+    )
+    if not plan.is_eligible[0]:
+        return 1.0
+    cell_half_width *= float(relative_deviation(mean * (1.0 - mean), variance, n_training))
+    ends = np.clip(mean + (cell_half_width + margin) * np.array([-1.0, 1.0]), 0.0, 1.0)
+    confirmed_limit = min(1.0, float(plan.limits_to_try(0)[0]) + margin)
+    lower, upper = plan.limits(ends[:1], ends[1:], np.array([log_one_sided]), {0: confirmed_limit})
+    return 0.5 * float(upper[0] - lower[0])
+
+
+def _report_half_width(metric, model, n, *, score, prevalence, log_one_sided, goal):
+    """Return the half-width of a report by the method that proves its row, at ``n`` records.
+
+    None if a concentration bound is that method, or as wide. ``log_one_sided``: log of the failure
+    probability of one side. ``goal``: as for :func:`expected_half_width`.
+    """
+    scheme = model.sampling_scheme(n)
+    method = metric.proof(dependence_of_scheme(scheme))
+    if metric.is_mean:
+        if metric.is_binary or method not in UNIT_INTERVALS:
+            return None
+        scores, _ = metric.planned_scores(score, prevalence)
+        return expected_betting_half_width(
+            scores,
+            scheme.n_units,  # as if the records of a unit were equal
+            moments=unit_moments(scores, np.ones(len(scores))),
+            log_inverse_alpha=-log_one_sided,
+            interval=UNIT_INTERVALS[method],
+            n_orders=_N_ORDERS,
+        )
+    if not method:
+        return None
+    class_counts = tuple(
+        max(1, round(scheme.n_units * proportion)) for proportion in (1.0 - prevalence, prevalence)
+    )
+    shape = metric.planned_shape(n, class_counts)
+    if shape.kind == "pairs" and method == CLASSES:
+        return planned_half_width(class_counts, score, log_one_sided, goal=goal)
+    # A report reads the class counts.
+    tail = score_tail(model, n, **dataclasses.asdict(shape) | {"class_floors": class_counts})
+    half_width = half_width_at(tail, score, log_one_sided)
+    counted_classes = (0, 1) if shape.counted_classes is None else shape.counted_classes
+    # Limits of the recall of each class, at an equal part of the failure probability.
+    recall_half_widths = [
+        half_width_at(
+            ModelTail(Independent(), class_counts[position], binary=True),
+            score,
+            log_one_sided - math.log(len(counted_classes)),
+        )
+        for position in counted_classes
+    ]
+    return min(half_width, float(np.mean(recall_half_widths)))
+
+
+def _metric_tail(metric, model, n, positive_fraction):
     """Return the concentration bound of a metric on ``n`` holdout records.
 
-    For metrics by class, the sizes of the classes are those that ``prevalence`` lets expect.
+    For metrics by class, the sizes of the classes are those to expect for this fraction of positive
+    records.
     """
-    positive_fraction = check_probability("prevalence", 0.5 if prevalence is None else prevalence)
     # If a quarter is held out, three times as many records remain for training.
     class_counts = tuple(
         max(1, round(3 * n * proportion))
@@ -248,7 +369,7 @@ def _metric_tail(metric, model, n, prevalence):
     return score_tail(model, n, **dataclasses.asdict(shape))
 
 
-def _expected_nats(n_searches, n_corrections):
+def expected_nats(n_searches, n_corrections):
     """Return the nats that a year of searches is expected to release."""
     nats = _NATS_AT_START + _NATS_PER_SEARCH * n_searches + _NATS_PER_CORRECTION * n_corrections
     if n_corrections > 0:

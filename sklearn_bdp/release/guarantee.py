@@ -14,7 +14,8 @@ from sklearn_bdp.accounting.noise_calibration import auto_threshold, zhao_requir
 from sklearn_bdp.accounting.spending import PredictiveCode, code_length
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import UninformativeIntervalWarning
-from sklearn_bdp.intervals.bounds import UnitMoments, betting_interval
+from sklearn_bdp.intervals.auc import planned_half_width
+from sklearn_bdp.intervals.bounds import UnitMoments, expected_betting_half_width
 from sklearn_bdp.intervals.concentration import ModelTail, half_width, half_width_at, score_tail
 from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.ledger.ledger import SystemNote
@@ -210,7 +211,9 @@ def _count_intervals(last: LedgerTotals, ledger_state: Any) -> tuple[int, int]:
     return interval_types.count("approximate"), interval_types.count("none")
 
 
-def report_half_width(last, settings, tail, score, *, n_attempts, unit_variance=math.nan):
+def report_half_width(
+    last, settings, tail, score, *, n_attempts, unit_variance=math.nan, class_counts=None
+):
     """Return the expected half-width of a final report on one score, if it were given now.
 
     It is a fraction of the range of scores.
@@ -229,9 +232,14 @@ def report_half_width(last, settings, tail, score, *, n_attempts, unit_variance=
         Number of earlier final reports that did not finish.
     unit_variance : float, default=nan
         Expected variance of a unit's mean score; NaN if it is not known.
+    class_counts : tuple of int, optional
+        Of ROC AUC, the expected numbers of independent units of both classes. None for other
+        scores, and if units are not alike.
     """
     length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
     log_one_sided = math.log(settings.sampling_failure / 2.0) - length
+    if class_counts is not None and not settings.is_private:
+        return planned_half_width(class_counts, score, log_one_sided)
     model = getattr(tail, "model", None)
     if model is not None:
         scheme = model.sampling_scheme(settings.n)
@@ -261,14 +269,12 @@ def _betting_half_width(mean, variance, n_units, log_inverse_alpha):
     scores = beta_distribution.ppf(
         probabilities, center * concentration, (1.0 - center) * concentration
     )
-    lower, upper = betting_interval(
-        np.random.default_rng(0).permutation(np.nan_to_num(scores)),
-        np.ones(n_simulated),
-        bound=1.0,
+    return expected_betting_half_width(
+        np.nan_to_num(scores),
+        n_units,
         moments=UnitMoments(center, bounded_variance, 1.0),
         log_inverse_alpha=log_inverse_alpha,
     )
-    return 0.5 * (upper - lower) * math.sqrt(n_simulated / n_units)
 
 
 def half_width_components(answer, settings, model):

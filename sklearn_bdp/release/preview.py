@@ -222,6 +222,7 @@ def preview_batch(
         score,
         n_attempts=len(ledger_state.notes(SystemNote.CLOSING)),
         unit_variance=variance,
+        class_counts=_expected_class_counts(metric, model, settings.n),
     )
     return Preview(
         n_queries=n_queries,
@@ -244,6 +245,22 @@ def _tail_of_metric(metric, model, n):
         return ModelTail(model, n, binary=metric is None or metric.is_binary)
     shape = metric.expected_shape(n)
     return score_tail(model, n, **dataclasses.asdict(shape))
+
+
+def _expected_class_counts(metric, model, n):
+    """Return the expected numbers of holdout units of both classes, None if a report reads none.
+
+    ``metric``: with its training class counts if it is ROC AUC, None for accuracy.
+    """
+    scheme = model.sampling_scheme(n)
+    if metric is None or not (scheme.has_independent_units and scheme.exchangeable):
+        return None
+    shape = metric.expected_shape(n)
+    if shape.kind != "pairs" or not shape.class_counts:
+        return None
+    n_positive = round(scheme.n_units * shape.class_counts[1] / sum(shape.class_counts))
+    n_positive = min(max(n_positive, 1), max(1, scheme.n_units - 1))
+    return max(1, scheme.n_units - n_positive), n_positive
 
 
 def _expected_variance(metric, training_variance, units, model, settings):

@@ -87,7 +87,18 @@ def dependence_of(holdout: Any) -> str:
     The name states which units are independent, if any, and whether they are identically
     distributed.
     """
-    scheme = holdout.dependence.sampling_scheme(holdout.n)
+    dependence = dependence_of_scheme(holdout.dependence.sampling_scheme(holdout.n))
+    # A split that reads the targets fixes counts of classes: units are not alike.
+    if dependence in ("records", "groups") and holdout.notes(SystemNote.STRATIFIED):
+        return "stratified" if dependence == "records" else "stratified groups"
+    return dependence
+
+
+def dependence_of_scheme(scheme: Any) -> str:
+    """Return the dependence of records under a sampling scheme, if no split reads their targets.
+
+    It is named as by :func:`dependence_of`.
+    """
     if scheme.calendar is not None:
         return "past"
     if scheme.is_conditional:
@@ -95,11 +106,7 @@ def dependence_of(holdout: Any) -> str:
         return "given the rest" if scheme.has_independent_records else "dependent"
     if scheme.weights is not None or not scheme.exchangeable:
         return "dependent"
-    unit_type = "records" if scheme.has_independent_records else "groups"
-    # A split that reads the targets fixes counts of classes: units are not alike.
-    if not holdout.notes(SystemNote.STRATIFIED):
-        return unit_type
-    return "stratified" if unit_type == "records" else "stratified groups"
+    return "records" if scheme.has_independent_records else "groups"
 
 
 class Quantity(NamedTuple):
