@@ -56,7 +56,7 @@ BENCHMARKS = {
     ),
     "planned_sizes": (
         "Planned numbers of holdout records beside those that reports need",
-        {"small": "--holdouts 4", "full": "--holdouts 60"},
+        {"small": "--holdouts 20", "full": ""},
     ),
     "real_searches": (
         "Four adaptive searches of support vector machines on a small holdout, beside Bonferroni",

@@ -50,12 +50,12 @@ _NATS_PER_CORRECTION = 7.0
 #: times as many records, as a multiple of that of the holdout score.
 _DIFFERENCE_DEVIATION = math.sqrt(4 / 3)
 #: Planned half-width of a report over the expected one, which about half of the reports exceed.
-_EXPECTED_EXCESS = 1.05
+_EXPECTED_EXCESS = 1.04
 #: Number of orders of simulated units.
-_N_ORDERS = 7
-#: Relative accuracy of the planned number of records, for scores by class. Numbers of events are
-#: random, and grids of limits are as coarse.
-_RELATIVE_STEP_BY_CLASS = 0.01
+_N_ORDERS = 15
+#: Relative accuracy of the planned number of records: for scores of 0 and 1, and for others, whose
+#: simulated bets and grids of limits are no more accurate.
+_RELATIVE_STEP, _RELATIVE_STEP_OF_OTHERS = 0.001, 0.01
 
 
 class SearchPlan(int):
@@ -177,7 +177,8 @@ def plan_search(
     if bracket is None:
         raise ValueError(f"no number of records suffices for half_width={half_width!r}.")
     n_enough, n_too_few = bracket
-    rtol = 1e-3 if metric.is_mean else _RELATIVE_STEP_BY_CLASS
+    is_proportion = metric.is_mean and metric.is_binary
+    rtol = _RELATIVE_STEP if is_proportion else _RELATIVE_STEP_OF_OTHERS
     plan = SearchPlan(last_whole(is_enough, n_enough, n_too_few, rtol=rtol))
     scheme = model.sampling_scheme(int(plan))
     units = ""

@@ -92,9 +92,9 @@ def test_scores_by_class_need_events_and_the_plan_counts_them():
     ("setting", "holdouts"),
     [
         (("roc_auc", 0.8, 0.1, 0.1), 15),
-        (("neg_brier_score", 0.93, 0.1, 0.04), 30),
+        (("neg_brier_score", 0.85, 0.5, 0.03), 60),
         (("neg_mean_absolute_error", 0.9, 0.5, 0.02), 30),
-        (("recall", 0.8, 0.1, 0.1), 60),
+        (("recall", 0.8, 0.1, 0.1), 100),
     ],
 )
 def test_planned_numbers_are_near_those_that_reports_need(setting, holdouts):
@@ -107,7 +107,8 @@ def test_planned_numbers_are_near_those_that_reports_need(setting, holdouts):
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", planned_sizes.SETTINGS)
 def test_planned_numbers_are_near_those_that_reports_need_in_all_settings(setting):
-    planned, reached, needed = planned_sizes.compare(*setting, holdouts=60)
+    holdouts = 60 if setting[0] == "roc_auc" else 300
+    planned, reached, needed = planned_sizes.compare(*setting, holdouts=holdouts)
     assert 1.0 <= planned / needed <= 1.3
     assert reached > 0.5
 
