@@ -355,8 +355,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         Raises
         ------
         ValueError
-            If there is no holdout, if its records depend on one another other than in groups (whose
-            targets can be permuted as a whole), or if a level of privacy was declared.
+            If there is no holdout, if its records or groups are not independent draws from one
+            distribution (group means are permuted), or if a level of privacy was declared.
         HoldoutClosedError
             If another final report closed the holdout.
         """

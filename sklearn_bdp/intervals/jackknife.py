@@ -132,7 +132,7 @@ class ApproximateRow(NamedTuple):
     lower: float  # NaN without an interval
     upper: float  # NaN without an interval
     n_units: int  # units with at least one record in the row
-    notes: tuple[str, ...]  # why it has no interval, or reasons to trust the interval less
+    notes: tuple[str, ...]  # why the row has no interval, or remarks on its interval
 
 
 def public_refusal(n_units: int, *, n_autocorrelation_times: float | None = None) -> str:
@@ -203,9 +203,9 @@ def approximate_row(
     """
     sample = _RowSample.of_sides(statistic, y, sides, unit_codes, per_record=per_record)
     n_blocks = sample.n_units
-    left_out_by_date = np.zeros(0)
+    left_out_by_unit = np.zeros(0)
     if n_autocorrelation_times is not None:
-        left_out_by_date = sample.differences_by_unit()
+        left_out_by_unit = sample.differences_by_unit()
         n_blocks = 2  # too few autocorrelation times
         for min_times, count in reversed(_BLOCKS):
             if n_autocorrelation_times >= min_times:
@@ -232,7 +232,7 @@ def approximate_row(
     notes += _warnings(
         statistic, n_units, rarest_text, alpha, sample.is_paired, n_autocorrelation_times
     )
-    if len(left_out_by_date) and long_memory(left_out_by_date):
+    if len(left_out_by_unit) and long_memory(left_out_by_unit):
         notes.append(_LONG_MEMORY_NOTE)
     return sample.make_row(value, (lower, upper), notes)
 

@@ -86,7 +86,7 @@ class AnswerRecord:
         and this tuple converts them, see :meth:`in_units`. ``None``: they are in score units.
     shape : dict or None, default=None
         Public facts about the distribution of the score; see
-        :func:`sklearn_bdp.intervals.score_tail`.
+        :func:`sklearn_bdp.intervals.concentration.score_tail`.
     answered : bool, default=True
         Whether the holdout answered. If not, the value follows ``on_exhausted``, and the answer is
         not in the ledger.
