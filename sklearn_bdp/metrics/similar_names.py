@@ -104,14 +104,14 @@ def similar_metric(name: str, names: Iterable[str]) -> str:
     if metric := same_metric(name, metrics.values()):
         return metric
     normalized = _plain(name)
-    beginnings = [
+    completions = [
         metric for candidate, metric in metrics.items() if candidate.startswith(normalized)
     ]
     matches = difflib.get_close_matches(
         normalized, [*metrics, *SYNONYMS], n=1, cutoff=_MIN_SIMILARITY
     )
     matches = [SYNONYMS.get(match) or metrics[match] for match in matches]
-    return next(iter([*beginnings, *matches] if normalized else matches), "")
+    return next(iter([*completions, *matches] if normalized else matches), "")
 
 
 def unknown_metric_error(
@@ -137,9 +137,9 @@ def unknown_metric_error(
     hint = f" Did you mean {metric!r}?" if metric else ""
     if metric.endswith("_error"):
         hint += " For a classifier, use 'neg_brier_score' or 'neg_log_loss'."
-    function = _FUNCTIONS.get(_plain(name).removesuffix("score"))
-    if function is not None:
-        hint = f" Pass scoring=make_scorer({function})."
+    scorer_arguments = _FUNCTIONS.get(_plain(name).removesuffix("score"))
+    if scorer_arguments is not None:
+        hint = f" Pass scoring=make_scorer({scorer_arguments})."
     return ValueError(
         f"scoring={name!r} is not the name of a metric.{hint} Metrics with a proven "
         f"interval for all kinds of records: {', '.join(available)}. All names of scikit-learn "

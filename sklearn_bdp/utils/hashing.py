@@ -582,9 +582,9 @@ class ObjectHasher:
     def _object_digest(self, value):
         """Return the digest of an object that is not of a type of ``_PICKLED_DIRECTLY``.
 
-        Each object is read once; a reference to an object that is being read gives its distance.
-        None for dictionaries, and for text unless code of the user may read a file of that name:
-        pickle reads them.
+        Each object is read once. A reference to an object that is being read gives the number of
+        levels up to it. None for dictionaries, and for text unless code of the user may read a file
+        of that name: pickle reads them.
         """
         cls = type(value)
         if cls is str:
@@ -671,10 +671,9 @@ class ObjectHasher:
         return "global" if value is np.random.mtrand._rand else self._instance(value)
 
     def _estimator(self, value):
-        """Return the digest of an estimator by its class and its attributes, or parameters only.
+        """Return the digest of an estimator: its class with its attributes, in a recipe parameters.
 
-        The parameters are those of a recipe. Raises OpaqueError for an estimator that reads files
-        whose names are the records.
+        Raises OpaqueError for an estimator that reads files whose names are the records.
         """
         cls = type(value)
         if not hasattr(value, "__dict__"):
@@ -744,7 +743,7 @@ class ObjectHasher:
         return self.digest("code", sys.version, attributes, code.co_consts)
 
     def _module(self, value):
-        """Return the digest of a module by name and version, or of the user by all its members.
+        """Return the digest of an installed module by name and version, else by all its members.
 
         Raises OpaqueError for a module of the user in a recipe.
         """
@@ -755,9 +754,9 @@ class ObjectHasher:
         return self.digest("module", value.__name__, _members(value))
 
     def _class(self, value):
-        """Return the digest of a class by name and version, or of the user by all its members.
+        """Return the digest of an installed class by name, version and `_added_members`.
 
-        Raises OpaqueError for a class of the user in a recipe.
+        Other classes are read by all their members, and raise OpaqueError in a recipe.
         """
         version = _installed_version(value.__module__)
         name = value.__qualname__
