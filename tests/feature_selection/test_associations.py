@@ -340,10 +340,3 @@ def test_half_widths_are_infinite_if_the_permutations_are_too_few(monkeypatch):
     assert n_permutations == 20_000
     assert (p_values >= 1.0 / 20_001.0).all()
     assert np.isinf(half_widths).all()
-
-
-def test_the_largest_values_of_a_row_are_kept():
-    values = np.array([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
-    for n in range(5):
-        largest = np.sort(_correlation_filter._largest_values(values, n), axis=1)
-        np.testing.assert_array_equal(largest, np.sort(values, axis=1)[:, max(0, 3 - n) :])

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import roc_auc_score
 
 from sklearn_bdp.exceptions import NothingConfirmedWarning
-from sklearn_bdp.feature_selection import HoldoutFeatureSelector, _path, influence_values
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector, influence_values
 from tests.facts import warned
 
 N = 400
@@ -135,14 +135,15 @@ def test_the_holdout_has_to_agree_that_the_selected_subset_helps(released, helps
     assert ("shown to be better" in str(holdout_selector.report())) == proved
 
 
-def test_the_fallback_is_not_called_better_because_the_chosen_subset_is(monkeypatch):
-    monkeypatch.setattr(_path, "_p_value_of_best", lambda *args: 1.0)
+def test_the_fallback_is_not_called_better_because_the_chosen_subset_is():
+    """The chosen subset has a lucky holdout, but not enough hits in the training set."""
     labels = np.arange(2 * N) % 2
-    hits = [np.concatenate([path([score])[0]] * 2) for score in (0.52, 0.95)]
+    hits = [np.concatenate(path(scores)) for scores in ([0.5, 0.5], [0.54, 0.95])]
     fitted = selected(hits, labels, holdout=0.5)
+    assert not fitted.confirmed_
     assert fitted.n_features_to_select_ == 1
-    holdout_scores = fitted.score_path_["holdout_score"]
-    assert holdout_scores[2] > 0.9  # the chosen subset, which was verified first
+    verified_path = fitted.score_path_
+    assert verified_path["holdout_lower"][2] > verified_path["holdout_upper"][0]
     assert "the intervals do not separate them" in str(fitted.report())
     assert "shown to be better" not in str(fitted.report())
 
