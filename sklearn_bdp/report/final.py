@@ -315,7 +315,7 @@ def _private_batch(holdout, plan, rows):
         evaluations=[
             _private_evaluation(statement, records, holdout.y) for statement in plan.statements
         ],
-        # Deviations are taken from the expected values.
+        # With fixed half-widths, squared deviations are centered at the expected values.
         fixed_half_widths=np.ones(len(plan.statements)),
     )
     descriptions = [
