@@ -123,7 +123,7 @@ def _parser():
         ("show", _show, "state, information spent and the latest released values"),
         ("export", _export, "header and all entries as JSON lines, or the answers as CSV"),
         ("verify", _verify, "check every entry and the chain of digests"),
-        ("copy", _copy, "copy a ledger with all that is sealed in it"),
+        ("copy", _copy, "copy a ledger with its answers and its secret state"),
         ("move", _move, "move a ledger; the source answers nothing from then on"),
         ("upgrade", _upgrade, "write a ledger of an older format in that of this version"),
         ("repair", _repair, "move the head to the last entry if all entries are intact"),

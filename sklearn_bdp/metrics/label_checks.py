@@ -1,4 +1,4 @@
-"""Check that a scorer can count the labels of the training targets."""
+"""Check that a scorer is defined for the labels of the training targets."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from sklearn_bdp.metrics.base import as_labels
 
 
 def check_counted_class(scoring: Any, y: ArrayLike | None) -> None:
-    """Raise if a scorer of one class would be undefined for the labels of the targets.
-
-    Every score would be NaN.
+    """Raise if a scorer of scikit-learn is undefined for the labels of the targets.
 
     Parameters
     ----------
@@ -48,19 +46,14 @@ def check_counted_class(scoring: Any, y: ArrayLike | None) -> None:
     if len(labels) > 2 and _is_for_two_classes(scorer, function_name):
         raise ValueError(
             f"scoring={name!r} is for two classes, and y has {len(labels)}. "
-            f"{_averaged(function_name)} The holdout was not queried."
+            f"{_averaged(scorer, function_name)} The holdout was not queried."
         )
     pos_label = scorer._get_pos_label()
     if pos_label is None or pos_label in labels:
         return
-    response = scorer._response_method
-    arguments = "" if response == "predict" else f", response_method={response!r}"
-    fix = f"scoring=make_scorer({function_name}, pos_label={labels[-1]!r}{arguments})"
-    if set(labels) == {"0", "1"}:
-        fix += ", or pass y as numbers: y.astype(int)"
     raise ValueError(
         f"scoring={name!r} counts the class pos_label={pos_label!r}, and y has the labels "
-        f"{_quoted(labels)}. Name the class to count: {fix}. The holdout was not queried."
+        f"{_quoted(labels)}. {_counted(scorer, labels)}. The holdout was not queried."
     )
 
 
@@ -76,19 +69,46 @@ def _is_for_two_classes(scorer, function_name):
     """Return whether a scorer of scikit-learn raises on more than two classes."""
     if function_name == "roc_auc_score":
         return scorer._kwargs.get("multi_class", "raise") == "raise"
+    return scorer._kwargs.get("average", _default_average(scorer)) == "binary"
+
+
+def _default_average(scorer):
+    """Return the default of ``average`` of a score function, None without this argument."""
     parameters = inspect.signature(scorer._score_func).parameters
-    default = parameters["average"].default if "average" in parameters else None
-    return scorer._kwargs.get("average", default) == "binary"
+    return parameters["average"].default if "average" in parameters else None
 
 
-def _averaged(function_name):
+def _averaged(scorer, function_name):
     """Return the fix for more than two classes, as a sentence."""
     if function_name == "roc_auc_score":
         return "Set scoring='roc_auc_ovr'."
     name = f"{function_name.removesuffix('_score')}_macro"
-    if name in get_scorer_names():
+    if name in get_scorer_names() and not set(scorer._kwargs) - {"average", "pos_label"}:
         return f"Set scoring={name!r}, the mean over classes."
-    return f"Set scoring=make_scorer({function_name}, average='macro', pos_label=None)."
+    return f"Set scoring={_scorer_text(scorer, average='macro', pos_label=None)}."
+
+
+def _counted(scorer, labels):
+    """Return the fix for a positive class that is not a label, without a period."""
+    if _default_average(scorer) == "binary" and scorer._kwargs.get("average", "binary") != "binary":
+        return f"The average needs no such class: scoring={_scorer_text(scorer, pos_label=None)}"
+    if len(labels) > 2:  # the function takes no other positive class
+        return f"Pass y as integers from 0 to {len(labels) - 1}"
+    fix = f"Name the class to count: scoring={_scorer_text(scorer, pos_label=labels[-1])}"
+    if set(labels) == {"0", "1"}:
+        fix += ", or pass y as numbers: y.astype(int)"
+    return fix
+
+
+def _scorer_text(scorer, **changes):
+    """Return the call of ``make_scorer`` for a scorer with other arguments of its function."""
+    arguments = {**scorer._kwargs, **changes}
+    if arguments.get("average") == "binary":
+        del arguments["average"]
+    if scorer._response_method != "predict":
+        arguments["response_method"] = scorer._response_method
+    texts = [f"{name}={value!r}" for name, value in arguments.items()]
+    return f"make_scorer({', '.join([scorer._score_func.__name__, *texts])})"
 
 
 def _quoted(labels):

@@ -12,15 +12,12 @@ from typing import NamedTuple
 
 #: Largest loss of the public range, as a multiple of the best candidate's loss.
 WORST_LOSS = 4.0
-#: Upper end of the public range of likelihood ratios.
-_MAX_LIKELIHOOD_RATIO = 100.0
 
 #: Reasons why a metric that ranks candidates has no interval, as clauses for messages.
 NO_TARGET = "it describes the sample at hand, not new records"
 UNBOUNDED_LOG = "rare probabilities near 0 decide it"
 TARGETS_NEAR_ZERO = "rare targets near 0 decide it"
 UNKNOWN_SCORER = "its distribution is unknown"
-_LIKELIHOOD_RATIO = "it is a ratio of two rates, and has no upper end"
 _CLUSTERING = "it compares partitions of all records at once"
 
 # Reasons why a score function has no proven bound, with alternatives, as clauses for messages (see
@@ -155,8 +152,8 @@ def _clustering(public_range=None, *, is_bounded=True):
     )
 
 
-#: The registry: facts by name of the function without ``_score`` at its end. Scorers that have no
-#: function of their own (``roc_auc_ovr``) have entries, too.
+#: The registry: facts by name of the function without ``_score`` at its end. Entries that are not
+#: the name of a public function (``roc_auc_ovr``, likelihood ratios) only have a ``rejection``.
 SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
     # Classification, from predicted labels.
     "accuracy": ScoreFunction(form=ScoreForm.CONFUSION),
@@ -172,21 +169,15 @@ SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
         form=ScoreForm.CONFUSION, rejection=_DIVIDES_BY_COUNT, is_reported=True
     ),
     "recall": ScoreFunction(form=ScoreForm.CONFUSION, rejection=_AVERAGES_OF_RECALLS),
-    "positive_likelihood_ratio": ScoreFunction(
-        rejection=_DIVIDES_BY_COUNT,
-        public_range=PublicRange(0.0, _MAX_LIKELIHOOD_RATIO, is_open=False),
-        no_interval=_LIKELIHOOD_RATIO,
-    ),
-    "negative_likelihood_ratio": ScoreFunction(
-        rejection=_DIVIDES_BY_COUNT, is_bounded=False, no_interval=_LIKELIHOOD_RATIO
-    ),
+    "positive_likelihood_ratio": ScoreFunction(rejection=_DIVIDES_BY_COUNT),
+    "negative_likelihood_ratio": ScoreFunction(rejection=_DIVIDES_BY_COUNT),
     # Classification, from probabilities and scores.
     "average_precision": ScoreFunction(
         form=ScoreForm.RANKING, rejection=_NOT_PROVED, is_reported=True
     ),
     "roc_auc": ScoreFunction(form=ScoreForm.RANKING),
-    "roc_auc_ovr": ScoreFunction(form=ScoreForm.RANKING, rejection=_NOT_PROVED),
-    "roc_auc_ovo": ScoreFunction(form=ScoreForm.RANKING, rejection=_NOT_PROVED),
+    "roc_auc_ovr": ScoreFunction(rejection=_NOT_PROVED),
+    "roc_auc_ovo": ScoreFunction(rejection=_NOT_PROVED),
     "log_loss": ScoreFunction(no_interval=UNBOUNDED_LOG),
     "d2_brier": ScoreFunction(
         form=ScoreForm.SKILL, rejection=_DIVIDES_BY_LOSS, public_range=_SKILL

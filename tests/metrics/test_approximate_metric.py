@@ -1,11 +1,15 @@
 """Scorers that an approximate metric must reject, or whose range it does not know."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+import sklearn.metrics
 from sklearn.metrics import (
     d2_tweedie_score,
     explained_variance_score,
     f1_score,
+    fbeta_score,
     make_scorer,
     mean_squared_error,
     mutual_info_score,
@@ -15,6 +19,7 @@ from sklearn.metrics import (
 
 from sklearn_bdp.metrics import get_metric
 from sklearn_bdp.metrics.approximate import Predictions, approximate_metric
+from sklearn_bdp.metrics.score_functions import SCORE_FUNCTIONS, UNKNOWN
 from tests.facts import refused
 
 LABELS = np.arange(90) % 3
@@ -41,6 +46,53 @@ def test_a_scorer_that_looks_for_the_worst_model_is_an_error(function, greater_i
 def test_a_scorer_of_one_class_with_its_default_average_needs_two_classes():
     with refused(ValueError, "f1_score", "f1_macro"):
         approximate_metric(make_scorer(f1_score), LABELS)
+
+
+@pytest.mark.parametrize(
+    ("scorer", "y", "fixed_call"),
+    [
+        (
+            make_scorer(fbeta_score, beta=2),
+            LABELS,
+            "make_scorer(fbeta_score, beta=2, average='macro', pos_label=None)",
+        ),
+        (
+            make_scorer(f1_score, zero_division=1),
+            LABELS,
+            "make_scorer(f1_score, zero_division=1, average='macro', pos_label=None)",
+        ),
+        (
+            make_scorer(fbeta_score, beta=2),
+            LABELS // 2 + 5,
+            "make_scorer(fbeta_score, beta=2, pos_label=6)",
+        ),
+        (
+            make_scorer(f1_score, average="macro"),
+            LABELS + 5,
+            "make_scorer(f1_score, average='macro', pos_label=None)",
+        ),
+    ],
+)
+def test_the_fix_for_labels_keeps_the_other_arguments_of_a_scorer(scorer, y, fixed_call):
+    with refused(ValueError, fixed_call):
+        approximate_metric(scorer, y)
+    fixed_scorer = eval(fixed_call)
+    assert approximate_metric(fixed_scorer, y)
+    fixed_scorer._score_func(y, y, **fixed_scorer._kwargs)  # scikit-learn accepts the arguments
+
+
+def test_average_precision_of_several_classes_needs_integers_from_zero():
+    """scikit-learn's function takes no other positive class than 1 for several classes."""
+    with refused(ValueError, "average_precision", "integers from 0 to 2"):
+        approximate_metric("average_precision", LABELS + 5)
+    assert approximate_metric("average_precision", LABELS)
+
+
+def test_facts_about_functions_that_are_not_public_are_reasons_only():
+    """An approximate metric finds facts by the public name of the scorer's function."""
+    for name, facts in SCORE_FUNCTIONS.items():
+        if not any(hasattr(sklearn.metrics, text) for text in (name, f"{name}_score")):
+            assert dataclasses.replace(facts, rejection="") == UNKNOWN
 
 
 def test_a_prediction_without_a_loss_leaves_the_score_undefined():
