@@ -122,7 +122,7 @@ _NO_FIT = "The score is undefined for these records: its equations have no solut
 
 
 #: Responses of rank statistics such as ROC AUC.
-_RANK_RESPONSES = ("scores", "all_chances")
+RANK_RESPONSES = ("scores", "all_chances")
 
 
 class ApproximateRow(NamedTuple):
@@ -394,7 +394,7 @@ def _ends(sample, value, estimates, alpha):
     """
     statistic = sample.statistic
     n_rare_class_units = sample.rare_class_units()
-    is_rank_statistic = statistic.scale == "unit" and statistic.response in _RANK_RESPONSES
+    is_rank_statistic = statistic.scale == "unit" and statistic.response in RANK_RESPONSES
     if is_rank_statistic and sample.has_disjoint_units:
         return *_ends_of_independent_sides(value, estimates, alpha, n_rare_class_units), []
     left_out = _difference([side_left_out for _, side_left_out in estimates])

@@ -58,7 +58,8 @@ class ReportRow(NamedTuple):
     positive: str = ""  # the class that is counted, as text; empty without one
     notes: tuple[str, ...] = ()
     #: Pairs of the number of hits and of records, for a Clopper-Pearson interval; one pair for each
-    #: class if the score is a mean of recalls, and that of the Jaccard index for F1.
+    #: class if the score is a mean of recalls, and that of the Jaccard index for F1. For ROC AUC,
+    #: the number of positive records and of all records that the proven limits are computed from.
     counts: tuple[tuple[int, int], ...] = ()
 
     @classmethod

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sklearn_bdp.intervals.jackknife import GENERIC, SKILL
+from sklearn_bdp.intervals.jackknife import GENERIC, RANK_RESPONSES, SKILL
 from sklearn_bdp.metrics.proofs import BETS, CLASS_MEANS, CLASSES, COUNTS, FREE, PAST, RECALLS, TAIL
 from sklearn_bdp.metrics.registry import statistic_of
 from sklearn_bdp.utils.html import GIVEN_PAST, format_score
@@ -23,6 +23,7 @@ _PROSE_NAMES = {
     "r2": "R²",
     "neg_brier_score": "Brier score",
     "neg_log_loss": "log loss",
+    "precision": "positive predictive value (precision)",
     "recall": "sensitivity (recall)",
 }
 _AUC = "roc_auc"
@@ -179,10 +180,10 @@ def methods_section(report: Any, letter_of_model: Mapping[str, str]) -> str:
         sentences += _proven_sentences(
             report, proven_rows, letter_of_model, has_approximate=has_approximate
         )
-        sentences.append(_assumption_sentence(report, proven_rows))
-        sentences += _use_assumptions(report)
     if approximate_rows:
         sentences += _approximate_sentences(report, approximate_rows, letter_of_model)
+    if proven_rows or approximate_rows:
+        sentences += _assumption_sentences(report, proven_rows, approximate_rows)
     if proven_rows and approximate_rows:
         sentences += _family_sentences(report)
     sentences += _clip_sentences(report)
@@ -214,7 +215,9 @@ def _sample_sentences(report):
         if n_units_positive is not None:
             details = f"{n_units_positive:,} {unit_name} with a positive record{label_text}"
         if report.positives is not None:
-            details = f"{n_positive:,} positive records, {details}"
+            details = f"{n_positive:,} positive records{label_text}"
+            if n_units_positive is not None:
+                details += f"; {n_units_positive:,} {unit_name} with a positive record"
     samples += f" ({details})" * bool(details)
     if any(text.startswith(_NO_NEIGHBORS) for text in report.assumptions):
         samples += ", no two of which are neighbors"
@@ -223,19 +226,24 @@ def _sample_sentences(report):
     yield f"Performance{weighting} was estimated on a holdout of {samples}."
     if unit_name == "groups" and report.per == "unit":
         metric_names = {row.metric.partition(" (")[0] for row in report.rows}
+        such = "such a record, given that it is"
         class_records = {
-            "recall": "a random positive one",
-            "specificity": "a random negative one",
-            _AUC: "a random positive and a random negative one",
+            "recall": f"{such} positive",
+            "specificity": f"{such} negative",
+            "balanced_accuracy": "such a record of each class",
+            _AUC: (
+                "two such records of different groups, given that one is positive and the other "
+                "negative"
+            ),
         }
         class_texts = [
-            f", the {_prose_name(name)} to {records}"
+            f"; {_noun_phrase(_prose_name(name))} to {records}"
             for name, records in class_records.items()
             if name in metric_names
         ]
         yield (
             "Each group had the same total weight. Scores refer to a random record of a random "
-            f"group{''.join(class_texts)}{' drawn in this way' * bool(class_texts)}."
+            f"group{''.join(class_texts)}."
         )
     row_of_subgroup = {row.subgroup: row for row in report.rows if row.subgroup}
     subgroup_texts = [
@@ -267,7 +275,8 @@ def _count_text(row, unit_name):
 def _use_sentences(report):
     """Yield sentences on the use of the holdout before this report."""
     n_rows = len(report.rows)
-    fixed = f"models and metrics of the final evaluation ({n_rows} estimates) were"
+    names = "models and metrics" if len(_models(report)) > 1 else "model and the metrics"
+    fixed = f"{names} of the final evaluation ({n_rows} estimates) were"
     if n_rows == 1:
         fixed = "model and the metric of the final evaluation were"
     if report.n_batches:
@@ -277,21 +286,24 @@ def _use_sentences(report):
         union_bound = " (a union bound over the values that the answers could have had)"
         if any(_NOISE in row.method for row in report.rows):
             union_bound = ""
+        cost = ", above all for answers from the holdout" * (report.n_above > 0)
         yield (
             f"Before this evaluation, the same holdout had answered {queries} in {rounds} of model "
-            f"selection, which may have influenced the choice of the final {models}. Each answer "
-            "was a score computed without the holdout, unless the holdout contradicted it "
+            f"selection, which may have influenced the choice of the final {models} (Thresholdout, "
+            "Dwork et al. 2015). An answer was a score computed without the holdout if it agreed "
+            "with the holdout score within a tolerance to which random noise was added, and "
+            "otherwise a rounded or noisy holdout score "
             f"({report.n_above:,} of {report.n_answered:,}). The levels of all intervals were "
-            f"raised to allow for these answers{union_bound}. The point estimates are the observed "
-            f"values and were not corrected for selection. The {fixed} fixed before it."
+            f"raised to allow for these answers{union_bound}{cost}. The point estimates are the "
+            f"observed values and were not corrected for selection. The {fixed} fixed before it."
         )
     else:
         yield f"The holdout had not been evaluated before. The {fixed} specified in advance."
     if any(_OTHER_ACCOUNT in text for text in report.assumptions):
         yield (
-            "Another holdout with the same outcomes had been evaluated separately. Its evaluations "
-            "are not counted here: coverage requires that no feature, model or metric was chosen "
-            "from them."
+            "Another holdout with the same outcome values had been evaluated separately. Its "
+            "evaluations are not counted here: coverage requires that no feature, model or metric "
+            "was chosen from them."
         )
     if report.refit:
         yield f"Models were refitted {report.refit} on all records known by then."
@@ -345,10 +357,12 @@ def _sign_sentences(report):
     loss_rows = [row for row in report.rows if row.metric.startswith(_NEGATIVE)]
     exception = f", except for {_listed([_CALIBRATION_NAMES[name] for name in calibration])}"
     exception *= bool(calibration)
+    has_gaps = any(" minus " in row.subgroup for row in report.rows)
+    compared = "model or subgroup" if has_gaps else "model"
     if any(" minus " in row.model + row.subgroup for row in loss_rows):
         yield (
             "In the table, losses and their differences are multiplied by -1: larger values are "
-            "better, and a positive difference favors the model or subgroup that is named "
+            f"better, and a positive difference favors the {compared} that is named "
             f"first{exception}."
         )
     elif loss_rows:
@@ -401,7 +415,9 @@ def _estimate_sentences(report, letter_of_model):
     level = _percent(report.confidence_level)
     simultaneous = "simultaneous " * (report.joint and len(report.rows) > 1)
     kind = "approximate " * (first.proven is None) + simultaneous
-    interval = f"{kind}{level} confidence interval {_limits_text(lower, upper)}"
+    has_approximate = any(row.approximate is not None for row in report.rows)
+    coverage = " with proven coverage" * (first.proven is not None and has_approximate)
+    interval = f"{kind}{level} confidence interval{coverage} {_limits_text(lower, upper)}"
     # An approximate interval for unclipped errors does not belong to this estimate.
     has_same_target = not any(note.startswith(_CLIPPED_NOTE) for note in first.notes)
     if first.proven is not None and first.approximate is not None and has_same_target:
@@ -453,7 +469,13 @@ def _target_sentences(report):
             "features of all nodes. It does not refer to other nodes or graphs."
         )
     elif len(targets) == 1:
-        yield f"The estimand is the expected value of the metric for {model} on {targets[0]}."
+        expected = "the expected value of the metric for"
+        if _is_in_time(report):
+            expected = "the metric of"
+            targets[0] = f"computed from the expected scores on {targets[0]}"
+        else:
+            targets[0] = f"on {targets[0]}"
+        yield f"The estimand is {expected} {model}{', ' * _is_in_time(report) or ' '}{targets[0]}."
         if _is_in_time(report):
             yield "It does not refer to other periods, in which performance may differ."
     else:
@@ -530,7 +552,7 @@ def _count_sentences(report, rows, letter_of_model):
 
     ``rows``: those with a proven interval. ``letter_of_model``: see :func:`_short_name`.
     """
-    rows = [row for row in rows if row.counts]
+    rows = [row for row in rows if row.counts and not row.metric.startswith(_AUC)]
     if not 0 < len(rows) <= _MAX_ROWS_WITH_COUNTS:
         return
     has_one_model = len(_models(report)) == 1
@@ -541,9 +563,9 @@ def _count_sentences(report, rows, letter_of_model):
             name = "Jaccard index"
         owner = "" if has_one_model else f" of {_short_name(report, row, letter_of_model)}"
         fractions = [f"{numerator:,}/{denominator:,}" for numerator, denominator in row.counts]
-        by_class = " by class" * (len(fractions) > 1)
-        name = "recall" if by_class else name
-        texts.append(f"{name}{owner}{by_class} {_listed(fractions)}")
+        if len(fractions) > 1:
+            name = "recalls of the classes, in order of their labels,"
+        texts.append(f"{name}{owner} {_listed(fractions)}")
     yield (
         f"The proportions are {_listed(texts)}."
         if len(rows) > 1
@@ -557,9 +579,15 @@ def _proven_level_sentences(report, rows, *, has_approximate):
     ``rows`` and ``has_approximate``: those of :func:`_proven_sentences`.
     """
     coverage = " with proven coverage" * has_approximate
+    if has_approximate:
+        yield (
+            "Proven coverage holds for every number of records, without a large-sample "
+            "approximation, under the conditions stated below."
+        )
     level = _percent(1.0 - report.alpha_proven)
     probability = f"with probability at least {_percent(report.confidence_level)}"
-    earlier = " and all proven intervals of the earlier answers" * bool(report.n_batches)
+    earlier = " and all proven intervals that were given with the earlier answers"
+    earlier *= bool(report.n_batches)
     if not report.joint:
         allowance = ", allowing for the earlier answers" * bool(report.n_batches)
         yield (
@@ -620,13 +648,25 @@ def _proven_sentences(report, rows, letter_of_model, *, has_approximate):
     by_class = (CLASSES, CLASS_MEANS)
     if report.units[1] == "groups" and any(method.startswith(by_class) for method in methods):
         yield (
-            f"The bounds for {_listed(_metrics_of(rows, by_class))} use one randomly chosen record "
-            "of each group. Point estimates and approximate intervals use all records, so that a "
-            "bound need not be centered at the estimate."
+            f"The proven intervals for {_listed(_metrics_of(rows, by_class))} use one random "
+            f"record of each group{_drawn_text(rows)}. Point estimates and approximate intervals "
+            "use all records, so that these intervals need not be centered at the estimates."
         )
     yield from _truncation_sentences(rows)
     if _is_in_time(report):
         yield from _past_sentences(report, rows)
+
+
+def _drawn_text(rows):
+    """Return the number of positive records among those drawn from the groups, in parentheses.
+
+    It is empty if it was not recorded. ``rows``: those with a proven interval.
+    """
+    for row in rows:
+        if row.metric.startswith(_AUC) and row.counts and not row.subgroup:
+            [(n_positive, n_drawn)] = row.counts
+            return f" ({n_positive:,} positive of {n_drawn:,})"
+    return ""
 
 
 def _past_sentences(report, rows):
@@ -638,7 +678,10 @@ def _past_sentences(report, rows):
         row.metric == _ABSOLUTE_ERROR and " minus " in row.model and row.method.startswith(PAST)
         for row in rows
     ):
-        yield "Differences of two absolute errors are bounded by the distance of both forecasts."
+        yield (
+            "Differences of two absolute errors are not clipped: they cannot exceed the distance "
+            "between both forecasts, which is known before the outcome."
+        )
     horizon = _longest_horizon(report)
     if horizon > 1 and any(row.method.startswith(PAST) for row in rows):
         yield (
@@ -663,8 +706,8 @@ def _truncation_sentences(rows):
         for limit, truncated_rows in rows_by_limit.items()
     ]
     yield (
-        "Proven intervals of differences between models refer to the mean of differences per "
-        f"record that are limited to {_listed(limits)} (fixed without the holdout). Estimates and "
+        "Some proven intervals of differences between models refer to the mean of differences per "
+        f"record that are limited (without use of the holdout) to {_listed(limits)}. Estimates and "
         "approximate intervals refer to unlimited differences."
     )
 
@@ -685,54 +728,61 @@ def _has_declared_dependence(report):
     )
 
 
-def _assumption_sentence(report, rows):
-    """Return the sentences on the assumptions of proven coverage, as one text.
+def _assumption_sentences(report, proven_rows, approximate_rows):
+    """Yield sentences on the assumptions of the intervals.
 
-    ``rows``: those with a proven interval.
+    ``proven_rows`` and ``approximate_rows``: rows with such an interval; one may be empty.
     """
     unit_name = _unit_name(report)
+    subject = "Both kinds of intervals require"
+    if not approximate_rows:
+        subject = "Proven coverage requires"
+    elif not proven_rows:
+        subject = "The intervals require"
     if _is_in_time(report):
-        return (
-            f"Proven coverage assumes nothing about the dependence between {unit_name} or about "
-            "drift. It requires that forecasts use no outcome that was unknown when they were "
-            f"made, and that the choice of the {unit_name} did not depend on outcomes."
+        if proven_rows:
+            yield f"Proven coverage assumes nothing about drift or dependence between {unit_name}."
+        yield (
+            f"{subject} that forecasts use no outcome that was unknown when they were made, and "
+            f"that the choice of the {unit_name} did not depend on outcomes."
         )
-    if _has_declared_dependence(report):
-        return (
-            "Proven coverage requires that records depend on each other no more than declared and "
-            "that no holdout record was used for fitting."
+    elif _has_declared_dependence(report):
+        yield (
+            f"{subject} that records depend on each other no more than declared and that no "
+            "holdout record was used for fitting."
         )
-    if report.rows[0].target.startswith(_NODES):
-        return (
-            "Proven coverage requires that, given its neighbors in the declared graph, the label "
-            "of a node does not depend on other nodes. Features must not be computed from labels, "
-            "and predictions must not use the label of another holdout node."
+    elif report.rows[0].target.startswith(_NODES):
+        yield (
+            f"{subject} that, given its neighbors in the declared graph, the label of a node does "
+            "not depend on other nodes. Features must not be computed from labels, and predictions "
+            "must not use the label of another holdout node."
         )
-    if any(row.method.startswith(FREE) for row in rows):
-        return (
-            f"Proven coverage requires independent {unit_name}, of which none was used for fitting."
+    elif any(row.method.startswith(FREE) for row in proven_rows):
+        yield f"{subject} independent {unit_name}, of which none was used for fitting."
+    else:
+        unstratified = ", without stratification by outcome,"
+        unstratified *= any(_UNSTRATIFIED in text for text in report.assumptions)
+        yield (
+            f"{subject} independent {unit_name} that were drawn from one population{unstratified} "
+            "and not used for fitting."
         )
-    unstratified = ", without stratification by outcome,"
-    unstratified *= any(_UNSTRATIFIED in text for text in report.assumptions)
-    return (
-        f"Proven coverage requires independent {unit_name} that were drawn from one "
-        f"population{unstratified} and not used for fitting."
-    )
-
-
-def _use_assumptions(report):
-    """Yield a sentence on what coverage requires of the use of the holdout."""
-    conditions = []
-    if report.n_batches:
-        conditions.append(
-            "that the queries of a round were fixed before any of its answers was seen"
-        )
-    if any(_NO_OTHER_HOLDOUT in text for text in report.assumptions):
-        conditions.append("that no other holdout was made of these records")
-    if any(_KNOWN_SEED in text for text in report.assumptions) and report.n_batches:
-        conditions.append("that no user of the holdout knew its random seed")
+    conditions = list(_use_conditions(report))
+    verb = "They also require" if approximate_rows else "It also requires"
     if conditions:
-        yield f"It also requires {_listed(conditions)}."
+        yield f"{verb} {_listed(conditions)}."
+    if approximate_rows:
+        intervals = "Approximate intervals" if proven_rows else "They"
+        yield f"{intervals} also require a large number of {unit_name}."
+
+
+def _use_conditions(report):
+    """Yield clauses on what coverage requires of the use of the holdout."""
+    if report.n_batches:
+        yield "that the queries of a round were fixed before any of its answers was seen"
+    if any(_NO_OTHER_HOLDOUT in text for text in report.assumptions):
+        yield "that no other holdout was made of these records"
+    if any(_KNOWN_SEED in text for text in report.assumptions) and report.n_batches:
+        yield "that no user of the holdout knew the random seed of the noise"
 
 
 def _method_sentences(report, rows):
@@ -825,8 +875,12 @@ def _with_article(row):
     """Return the metric of a row in prose, with the article that it needs."""
     if row.metric.startswith("skill score"):
         return "the skill score"
-    name = _prose_name(row.metric.partition(" (")[0])
-    return f"the {name}" if name.endswith(_NOUNS) else name
+    return _noun_phrase(_prose_name(row.metric.partition(" (")[0]))
+
+
+def _noun_phrase(prose_name):
+    """Return the name of a metric in prose, with the article that it needs."""
+    return f"the {prose_name}" if prose_name.endswith(_NOUNS) else prose_name
 
 
 def _clip_sentences(report):
@@ -883,15 +937,25 @@ def _beyond_clip_sentences(report, metric):
         for match in map(_BEYOND_CLIP.fullmatch, row.notes)
         if match
     ]
-    has_proven = any(row.metric == metric and row.proven is not None for row in report.rows)
-    bound = "The proven intervals give" if has_proven else "The intervals give"
+    n_proven = sum(
+        row.metric == metric and row.proven is not None and not _PAIR.search(row.model)
+        for row in report.rows
+    )
+    bound = "The proven interval gives" if n_proven == 1 else "The proven intervals give"
+    if not n_proven:
+        return
     texts = [
         f"{match['count']} of {match['n']} errors of {_described_model(report, match['model'])}"
         for match in counts
     ]
     if 0 < len(texts) <= _MAX_ESTIMATES:
         yield f"In the holdout, {_listed(texts)} exceeded this limit."
-    yield f"{bound} no upper bound for the mean of unclipped errors, which is at least as large."
+    elif not texts and report.version:  # earlier reports do not state the number
+        yield "No error in the holdout exceeded this limit."
+    yield (
+        f"{bound} no upper bound for the mean of unclipped errors, which is at least as large as "
+        "that of clipped ones."
+    )
 
 
 def _unclipped_comparisons(report, name):
@@ -1013,6 +1077,7 @@ def _jackknife_sentences(report, rows):
             f"Student quantiles{_scales_text(report, jackknife_rows)}."
         )
         yield from _skewness_sentences(report, jackknife_rows)
+        yield from _disjoint_gap_sentences(report, jackknife_rows)
     if len(jackknife_rows) < len(rows):
         method = "order statistics (a sign test)"
         if unit_name == "groups":
@@ -1078,7 +1143,31 @@ def _scales_text(report, rows):
         if len(unique_names) > _MAX_ESTIMATES:
             subject = _SCALE_SUBJECTS[scale]
         texts.append(f"on {_SCALE_NAMES[scale]} for {subject}")
+    n_named = sum(map(len, names_by_scale.values()))
+    if n_named < len(rows) and texts:
+        texts.append("on the original scale for all other estimates")
     return f", {'; '.join(texts)}" if texts else ""
+
+
+def _disjoint_gap_sentences(report, rows):
+    """Yield a sentence on differences of rank statistics between subgroups without common units.
+
+    ``rows``: those with a jackknife interval.
+    """
+    n_units_of = {row.subgroup: row.n_units for row in report.rows}
+    gap_rows = []
+    for row in rows:
+        pair = row.subgroup.split(" minus ")
+        n_units = [n_units_of.get(subgroup, 0) for subgroup in pair]
+        is_rank = _statistic(row).scale == "unit" and _statistic(row).response in RANK_RESPONSES
+        if len(pair) == 2 and is_rank and sum(n_units) == row.n_units and not _is_in_time(report):
+            gap_rows.append(row)
+    if gap_rows:
+        yield (
+            f"Approximate intervals for {_listed(_estimates(gap_rows))} combine the margins of "
+            "both subgroups' intervals (method of variance estimates recovery, Zou and Donner "
+            "2008)."
+        )
 
 
 def _skewness_sentences(report, rows):
@@ -1100,8 +1189,8 @@ def _skewness_sentences(report, rows):
         elif len(estimates) > _MAX_ESTIMATES:
             purpose = f" for {len(corrected_rows)} estimates"
         yield (
-            "The wider one of each limit and of the limit with a skewness correction (Hall 1992) "
-            f"was used{purpose}."
+            f"Each limit{purpose} was also computed with a skewness correction (Hall 1992), and "
+            "the one farther from the estimate was used."
         )
 
 
@@ -1113,7 +1202,7 @@ def _family_sentences(report):
     if report.joint:
         confidence_of_both = _percent(2.0 * report.confidence_level - 1.0)
         yield (
-            "Both kinds of intervals read together have nominal simultaneous coverage of "
+            "Both kinds of intervals together have nominal simultaneous coverage of at least "
             f"{confidence_of_both}."
         )
 

@@ -94,13 +94,18 @@ class ProvenRows:
     def counts(self, statement: Statement) -> list[list[int]]:
         """Return the numbers of hits and of records behind a Clopper-Pearson interval.
 
-        A mean of recalls has a pair for each class. Differences, gaps and rows with another method
-        have none. The pair of an F1 score is that of its Jaccard index.
+        A mean of recalls has a pair for each class. The pair of an F1 score is that of its Jaccard
+        index. ROC AUC has the numbers of positive records and of all records that its limits are
+        computed from. Differences, gaps and rows with another method have none.
         """
         if len(statement.subgroups) == 2 or len(statement.models) == 2:
             return []
         if statement.recalls:
             return [counts for recall in statement.recalls for counts in self.counts(recall)]
+        if statement.proven == CLASSES:
+            evaluation = self._evaluation(statement)
+            is_auc = evaluation.by_class is not None and evaluation.shape.kind == "pairs"
+            return [self._class_counts(statement)] if is_auc else []
         if statement.proven != COUNTS:
             return []
         numerators, denominators = self._contributions(statement)[0]
@@ -143,10 +148,7 @@ class ProvenRows:
     def _limits_by_class(self, statement, log_alpha):
         """Return limits of ROC AUC or of a mean over classes in [0, 1] (theory G12, G19, G36)."""
         evaluation = self._evaluation(statement)
-        positions = self.units.one_record_of_each
-        if statement.subgroups:
-            in_subgroup = self.plan.masks[statement.subgroups[0]] > 0.0
-            positions = positions[in_subgroup[positions]]
+        positions = self._drawn_positions(statement)
         if evaluation.by_class is not None and evaluation.shape.kind == "pairs":
             return auc_limits(
                 evaluation.by_class,
@@ -157,6 +159,20 @@ class ProvenRows:
             )
         n = len(self.records.y)
         return class_mean_limits(evaluation, positions, log_alpha, model=self.dependence_model, n=n)
+
+    def _drawn_positions(self, statement):
+        """Return the positions of one record of each unit, those in the subgroup of a statement."""
+        positions = self.units.one_record_of_each
+        if statement.subgroups:
+            in_subgroup = self.plan.masks[statement.subgroups[0]] > 0.0
+            positions = positions[in_subgroup[positions]]
+        return positions
+
+    def _class_counts(self, statement):
+        """Return the numbers of positive records and of all records that limits of AUC are of."""
+        positions = self._drawn_positions(statement)
+        is_positive = self._evaluation(statement).by_class.class_index[positions] == 1
+        return [int(is_positive.sum()), len(positions)]
 
     def _evaluation(self, statement):
         """Return the evaluation of the first model of a statement, computed once."""

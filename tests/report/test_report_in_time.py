@@ -93,7 +93,7 @@ def test_better_than_a_forecast_without_a_model(horizon):
         assert "is for estimand (1). The point estimate is the same for (2)." in methods
         assert "The skill score is 1 - A/B, where A and B are the mean absolute error" in methods
         assert "on the same days" in methods
-        assert "bounded by the distance of both forecasts" in methods
+        assert "cannot exceed the distance between both forecasts" in methods
         assert "Neither refers to other periods" in methods
         assert "lag of 14 days" in methods
         assert "Differences and skill scores use unclipped errors" in methods
@@ -794,6 +794,6 @@ def test_methods_about_dates_without_a_unit_of_time_assume_no_independence(step)
     report = ReusableHoldout(X[300:], y[300:], correlation=dates).final_report(model)
     methods = report.methods()
     assert f"on a holdout of 300 {step}s" in methods
-    assert f"assumes nothing about the dependence between {step}s" in methods
+    assert f"assumes nothing about drift or dependence between {step}s" in methods
     assert "one population" not in methods
     assert "For estimand (2), Hölder's inequality joins 3 interleaved series" in methods

@@ -858,7 +858,7 @@ def test_rows_and_methods_name_the_same_bound_of_a_mean_over_classes():
     assert "A concentration bound conditional on the numbers of records of each class" in methods
     assert methods.count("U-statistic bound") == 1
     both = "the area under the ROC curve and balanced accuracy"
-    assert f"The bounds for {both} use one randomly chosen record" in methods
+    assert f"The proven intervals for {both} use one random record of each group (" in methods
 
 
 def test_methods_explain_losses_clips_and_letters():
@@ -913,7 +913,7 @@ def test_methods_state_the_counts_of_clopper_pearson_intervals():
     assert counts["precision"] == ((hits, hits + false_positives),)
     assert counts["recall"] == ((hits, hits + missed),)
     methods = report.methods()
-    assert f"precision {hits}/{hits + false_positives}, and" in methods
+    assert f"(precision) {hits}/{hits + false_positives}, and" in methods
     assert "F1 = 2J/(1 + J)" in methods
     assert "Intervals were not adjusted for the number of estimates" in methods
     assert f"version {__version__}." in methods
@@ -959,7 +959,7 @@ def test_methods_count_records_groups_and_subgroups():
     methods = report.methods()
     n_groups = pd.Series(y).groupby(groups).max().sum()
     assert "400 records from 100 groups" in methods
-    assert f"({y.sum()} positive records, {n_groups} groups with a positive record" in methods
+    assert f"({y.sum()} positive records: death = yes; {n_groups} groups with a positive" in methods
     assert "death = yes" in methods
     assert report.positives == ("death = yes", y.sum())
     assert "half=0 (50 groups" in methods
