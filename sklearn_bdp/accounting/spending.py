@@ -276,6 +276,9 @@ _EVEN_WEIGHT = 0.15  # fraction of the weights of ranks that is spread evenly; t
 # that the first limit is too low, and probability that each further limit is.
 _LIMIT_SURPRISE = 0.05
 _FURTHER_LIMIT_SURPRISE = 0.3
+#: The same as the first one if an earlier limit was too low: the limit that the holdout confirmed
+#: then is nearly always high enough for later queries of the same holdout.
+_SURPRISE_OF_RAISED_LIMIT = 0.1
 
 
 class ReleasedPair(NamedTuple):
@@ -310,7 +313,8 @@ class PredictiveCode:
         Sum and number of the values of :meth:`observe_surprise`, both with exponential decay.
     spreads : dict
         For each metric of :meth:`charge_limit`, by name: the number of the limit that was last high
-        enough, the number of queries, and the number of queries whose first limit was high enough.
+        enough, the number of queries since it rose, and the number of those whose first limit was
+        high enough.
 
     Examples
     --------
@@ -496,24 +500,31 @@ class PredictiveCode:
         last_limit, _, _ = self.spreads.get(metric, [0, 0, 0])
         return last_limit
 
-    def charge_limit(self, metric: str, limit: int | None, n_limits: int) -> float:
+    def charge_limit(
+        self, metric: str, limit: int | None, n_limits: int, *, first_limit: int = 0
+    ) -> float:
         """Record which upper limit of a mean square was high enough; return its code length.
 
         The code length is in nats. Limits are numbered in ascending order and tried from
-        :meth:`first_limit` on; ``limit=None``: none of the ``n_limits`` is high enough. The
-        probability that the first one is high enough is learned, so that it soon costs next to
-        nothing.
+        ``first_limit`` or, if it is larger, :meth:`first_limit` on; ``limit=None``: none of the
+        ``n_limits`` is high enough. The probability that the first one is high enough is learned
+        from the queries since the limit last rose, so that it soon costs next to nothing.
         """
-        first_limit, n_queries, n_first = self.spreads.get(metric, [0, 0, 0])
-        probability = (n_first + 1.0 - _LIMIT_SURPRISE) / (n_queries + 1.0)
-        if limit != first_limit:
-            n_too_low = (n_limits if limit is None else limit) - first_limit
+        last_limit, n_queries, n_first = self.spreads.get(metric, [0, 0, 0])
+        first_tried = max(first_limit, last_limit)
+        surprise = _LIMIT_SURPRISE if last_limit == 0 else _SURPRISE_OF_RAISED_LIMIT
+        probability = (n_first + 1.0 - surprise) / (n_queries + 1.0)
+        if limit == first_tried:
+            counts = [n_queries + 1, n_first + 1]
+        else:
+            n_too_low = (n_limits if limit is None else limit) - first_tried
             probability = (1.0 - probability) * _FURTHER_LIMIT_SURPRISE ** (n_too_low - 1)
+            counts = [n_queries + 1, n_first]
             if limit is not None:
                 probability *= 1.0 - _FURTHER_LIMIT_SURPRISE
+                counts = [0, 0]  # the holdout has shown that this limit is high enough
         last_limit = n_limits - 1 if limit is None else limit
-        n_first += int(limit == first_limit)
-        self.spreads = self.spreads | {metric: [last_limit, n_queries + 1, n_first]}
+        self.spreads = self.spreads | {metric: [last_limit, *counts]}
         return -math.log(probability)
 
     def charge(self, log_masses: Array) -> float:

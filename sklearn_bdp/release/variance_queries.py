@@ -148,7 +148,16 @@ def release_second_moments(
         limits = plan.limits_to_try(position).tolist()
         variation = np.array([_variation(plan, batch, position)])
         confirmed_step = None
-        for step in range(context.code.first_limit(metric), len(limits)):
+        first_step = context.code.first_limit(metric)
+        if isinstance(plan, BettingPlan):
+            expected_step = expected_limit_step(
+                released=release.values[position],
+                predicted=plan.predictions[position],
+                variance=batch.unit_variances[position],
+                kurtosis=batch.kurtosis[position],
+            )
+            first_step = max(first_step, min(expected_step, len(limits) - 1))
+        for step in range(first_step, len(limits)):
             run = context.mechanism.answer_run(
                 np.zeros(1), variation / influence, thresholds=np.array([limits[step] / influence])
             )
@@ -159,10 +168,42 @@ def release_second_moments(
                 break
             n_rejected += 1
         cells.append([position, confirmed_step])
-        released_nats += context.code.charge_limit(metric, confirmed_step, len(limits))
+        released_nats += context.code.charge_limit(
+            metric, confirmed_step, len(limits), first_limit=first_step
+        )
     return SecondMoments(
         cells=cells, limits=confirmed_limits, released=released_nats, n_rejected=n_rejected
     )
+
+
+def expected_limit_step(
+    *, released: float, predicted: float, variance: float, kurtosis: float
+) -> int:
+    """Return how many limits a released score makes too low, by public numbers (theory G15).
+
+    A few records with large losses lower a mean score and raise its mean square. For independent
+    records, a mean square is expected to be ``1 + g d`` times as large if the mean deviates by
+    ``d`` standard deviations of a record and scores have the skewness ``g``. The largest skewness
+    for a kurtosis is used, with its tail towards the farther end of [0, 1]. Limits grow by the root
+    of 2.
+
+    Parameters
+    ----------
+    released, predicted : float
+        Score of a query, in [0, 1].
+    variance, kurtosis : float
+        Of the scores of training records. NaN if unknown.
+
+    Returns
+    -------
+    int
+        0 if the mean square is not expected to be larger, or if a number is not known.
+    """
+    if not (math.isfinite(kurtosis) and variance > 0.0):
+        return 0
+    skewness = math.copysign(math.sqrt(max(kurtosis - 1.0, 0.0)), 0.5 - predicted)
+    ratio = 1.0 + skewness * (released - predicted) / math.sqrt(variance)
+    return max(0, round(2.0 * math.log2(ratio))) if ratio > 1.0 else 0
 
 
 def _leading_positions(plan: Any, batch: QueryBatch, release: BatchRelease) -> list[int]:

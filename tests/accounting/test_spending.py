@@ -56,23 +56,42 @@ def test_code_length_of_a_reserved_report_hardly_depends_on_batches():
     assert final_code_length(released=0.0, n_batches=20) == pytest.approx(-math.log(0.9 + 0.1 / 21))
 
 
-def limit_code_lengths(code, metrics, *, n_steps):
+def limit_code_lengths(code, metrics, *, n_steps, choose_first, history=()):
     """Yield the code length of each sequence of first limits that hold, one for each metric."""
     if not metrics:
         yield 0.0
         return
     metric, *later_metrics = metrics
-    for step in (*range(code.first_limit(metric), n_steps), None):
+    first_limit = choose_first(history)
+    for step in (*range(max(code.first_limit(metric), first_limit), n_steps), None):
         updated_code = code.copy()
-        length = updated_code.charge_limit(metric, step, n_steps)
-        for later_length in limit_code_lengths(updated_code, later_metrics, n_steps=n_steps):
+        length = updated_code.charge_limit(metric, step, n_steps, first_limit=first_limit)
+        for later_length in limit_code_lengths(
+            updated_code,
+            later_metrics,
+            n_steps=n_steps,
+            choose_first=choose_first,
+            history=(*history, step),
+        ):
             yield length + later_length
 
 
 @pytest.mark.parametrize("metrics", ["a", "aa", "aba", "aaab", "aaaaa"])
-def test_code_lengths_of_limits_of_mean_squares_are_those_of_a_probability(metrics):
-    """G15: after every history, and for any order in which metrics are queried (Kraft)."""
-    lengths = list(limit_code_lengths(PredictiveCode(), list(metrics), n_steps=4))
+@pytest.mark.parametrize(
+    "choose_first",
+    [
+        lambda history: 0,
+        lambda history: len(history) % 3,
+        lambda history: 3 if None in history else sum(history) % 4,
+        lambda history: 2 if history and history[-1] == 0 else 0,
+    ],
+    ids=["last", "alternating", "by history", "after an honest one"],
+)
+def test_code_lengths_of_limits_of_mean_squares_are_those_of_a_probability(metrics, choose_first):
+    """G15: after every history, for any order of metrics, and any public first limit (Kraft)."""
+    lengths = list(
+        limit_code_lengths(PredictiveCode(), list(metrics), n_steps=4, choose_first=choose_first)
+    )
     assert len(lengths) > len(metrics)
     assert np.exp(-np.array(lengths)).sum() == pytest.approx(1.0, abs=1e-12)
 
@@ -85,8 +104,26 @@ def test_a_limit_that_holds_again_and_again_costs_next_to_nothing():
     later_lengths = [code.charge_limit("log loss", 2, 7) for _ in range(40)]
     assert later_lengths == sorted(later_lengths, reverse=True)
     assert later_lengths[-1] < 0.05
+    assert sum(later_lengths[:9]) < 0.3  # the holdout has confirmed this limit
     rebuilt_code = PredictiveCode(**code.state())
     assert rebuilt_code.charge_limit("log loss", 2, 7) == code.charge_limit("log loss", 2, 7)
+
+
+def test_an_expected_rise_of_a_limit_costs_as_little_as_an_honest_first_one():
+    code = PredictiveCode()
+    honest_length = code.copy().charge_limit("log loss", 0, 7)
+    assert code.charge_limit("log loss", 2, 7, first_limit=2) == honest_length
+    assert code.first_limit("log loss") == 2
+    later_length = code.copy().charge_limit("log loss", 2, 7, first_limit=1)  # it never falls
+    assert later_length == code.copy().charge_limit("log loss", 2, 7)
+
+
+def test_limits_that_rise_again_and_again_cost_at_most_a_few_nats_each():
+    code = PredictiveCode()
+    lengths = [code.charge_limit("log loss", limit, 7) for limit in range(1, 7)]
+    assert max(lengths) < 3.5
+    assert code.charge_limit("log loss", None, 7) < 3.0
+    assert code.charge_limit("log loss", None, 7) < 1.0  # learned at the highest limit
 
 
 def test_leakage_spends_exactly_the_failure_probability():

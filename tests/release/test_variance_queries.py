@@ -8,7 +8,9 @@ from scipy.stats import binom
 
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.correlation import Groups, MarkovChain
-from sklearn_bdp.intervals.bounds import RELATIVE_LIMITS
+from sklearn_bdp.intervals.bounds import RELATIVE_LIMITS, plan_bets
+from sklearn_bdp.release.query_batch import make_query_batch
+from sklearn_bdp.release.variance_queries import expected_limit_step
 from tests.facts import refused
 
 # Several holdouts of the same records, each for a test of its own.
@@ -152,3 +154,88 @@ def test_a_missing_variance_is_ignored():
     answers_without_variance = holdout_of(300).answer([0.8, 0.7], scores)
     answers_with_variance = holdout_of(300).answer([0.8, 0.7], scores, training_variance=math.nan)
     assert answers_with_variance.lower.tolist() == answers_without_variance.lower.tolist()
+
+
+@pytest.mark.parametrize("error_rate", [0.05, 0.01])
+def test_a_surprising_mean_foretells_the_mean_square(error_rate):
+    """G15: of holdouts with a mean 3 deviations too low, most keep the first limit expected."""
+    n = 1000
+    rng = np.random.default_rng(0)
+    losses = np.array([0.01, 0.6])
+    score_mean = 1.0 - (losses @ [1.0 - error_rate, error_rate])
+    deviation = np.ptp(losses) * math.sqrt(error_rate * (1.0 - error_rate))
+    kurtosis = 1.0 / (error_rate * (1.0 - error_rate)) - 3.0
+    bets = plan_bets(
+        [score_mean],
+        [deviation**2],
+        training_sizes=[3.0 * n],
+        n=n,
+        log_failure=-7.0,
+        kurtosis=[kurtosis],
+    )
+    limits = bets.limits_to_try(0)
+    n_first = 0
+    n_expected = 0
+    for _ in range(200):
+        n_errors = round(n * error_rate + 3.0 * math.sqrt(n * error_rate * (1.0 - error_rate)))
+        scores = 1.0 - losses[(rng.permutation(n) < n_errors).astype(int)]
+        released = scores.mean() + 0.2 * deviation / math.sqrt(n) * rng.uniform(-1.0, 1.0)
+        step = expected_limit_step(
+            released=released, predicted=score_mean, variance=deviation**2, kurtosis=kurtosis
+        )
+        ratio = bets.bets(0).ratio(scores)
+        n_first += ratio <= limits[0]
+        n_expected += ratio <= limits[step]
+        assert step <= 3
+    assert n_expected >= n_first
+    assert n_expected == 200
+
+
+@pytest.mark.parametrize(
+    ("released", "variance", "kurtosis", "step"),
+    [
+        (0.9, 0.02, 21.0, 0),  # as predicted
+        (0.95, 0.02, 21.0, 0),  # better
+        (0.9, math.nan, 21.0, 0),
+        (0.8, 0.02, math.nan, 0),
+        (0.8, 0.02, 1.0, 0),  # no skewness
+        (0.88, 0.02, 21.0, 1),
+        (0.8, 0.02, 21.0, 4),
+    ],
+)
+def test_only_a_worse_score_raises_the_first_limit(released, variance, kurtosis, step):
+    assert step == expected_limit_step(
+        released=released, predicted=0.9, variance=variance, kurtosis=kurtosis
+    )
+    mirrored_step = expected_limit_step(
+        released=1.0 - released, predicted=0.1, variance=variance, kurtosis=kurtosis
+    )
+    assert mirrored_step == step
+
+
+@pytest.mark.parametrize("runs", [40, pytest.param(200, marks=pytest.mark.slow)])
+def test_intervals_hold_for_any_claimed_kurtosis(runs):
+    """G15 under attack: the kurtosis, which chooses the first limit, is claimed at will."""
+    rng = np.random.default_rng(3)
+    n = 60
+    n_missed = 0
+    for seed in range(runs):
+        holdout = holdout_of(n, confidence_level=0.7, random_state=seed)
+        is_missed = False
+        for _ in range(3):
+            means = rng.uniform(0.3, 0.9, 6)
+            scores = np.where(rng.random((6, n)) < 0.03, 0.0, means[:, None] / 0.97)
+            scores = np.clip(scores, 0.0, 1.0)
+            truth = 0.97 * np.clip(means / 0.97, 0.0, 1.0)
+            batch = make_query_batch(
+                n,
+                holdout.dependence,
+                np.clip(scores.mean(axis=1) + 0.03, 0.0, 1.0),  # leaders are often corrected
+                scores=scores,
+                training_variance=rng.choice([1e-5, 0.003, 0.02], 6),
+                training_kurtosis=rng.choice([1.0, 20.0, 1e4], 6),
+            )
+            answers = holdout.account.answer(batch, on_exhausted="raise")
+            is_missed |= bool(np.any((answers.lower > truth) | (answers.upper < truth)))
+        n_missed += is_missed
+    assert binom.sf(n_missed - 1, runs, 0.3) > 1e-3
