@@ -43,6 +43,10 @@ PATH = nx.path_graph(6)
 TEXT_LABELS = np.where(Y == 1, "yes", "no")
 
 
+#: End of messages about records out of order.
+SORTED_BY_DATE = "order = X.index.argsort(kind='stable'), then pass X.iloc[order] and y[order]"
+
+
 class NeverFits(LogisticRegression):
     """Every mistake is found before the first fit."""
 
@@ -181,7 +185,7 @@ MISTAKES = {
     "an infinite value in a column": (
         lambda: search(FRAME.replace(FRAME.iloc[0, 2], np.inf)),
         "Input X contains infinity in the column 'x2', which NeverFits does not accept. Replace "
-        "infinity by NaN. Impute NaN in a pipeline, as in make_pipeline(SimpleImputer(), ",
+        "infinity with NaN: X.replace([np.inf, -np.inf], np.nan). Impute NaN in a pipeline, as in",
     ),
     "a missing value in a pipeline": (
         lambda: search(FRAME.mask(FRAME > 1.5), estimator=PIPELINE, grid=PIPELINE_GRID),
@@ -195,9 +199,9 @@ MISTAKES = {
     ),
     "text in a column": (
         lambda: search(FRAME.assign(sex="f"), estimator=LogisticRegression()),
-        "X has text in the columns ['sex']: encode it in the pipeline, which begins with "
-        "make_column_transformer((OneHotEncoder(handle_unknown='ignore'), ['sex']), "
-        "remainder='passthrough').",
+        "X has text in the column 'sex'. Set estimator=make_pipeline(make_column_transformer(("
+        "OneHotEncoder(handle_unknown='ignore'), ['sex']), remainder='passthrough'), "
+        "LogisticRegression()).",
     ),
     "one class": (
         lambda: search(y=np.zeros(200, dtype=int), estimator=LogisticRegression()),
@@ -205,7 +209,7 @@ MISTAKES = {
     ),
     "a value that no fit takes": (
         lambda: search(estimator=LogisticRegression(), grid={"C": [-1.0, -2.0]}),
-        "All the 10 fits failed (candidates: 2, folds of the training set: 5). The first error: "
+        "All 10 fits failed (candidates: 2, folds of the training set: 5). The first error: "
         "InvalidParameterError: The 'C' parameter of LogisticRegression must be",
     ),
     "a value that no step takes": (
@@ -263,7 +267,7 @@ MISTAKES = {
     ),
     "a column that is not in X": (
         lambda: subgroups_of("sex"),
-        "got 'sex'. Columns of X: 'x0', 'x1', 'x2', 'x3', 'x4', 'x5'.",
+        "Pass by={'sex': labels}, one label per holdout record, or a column of X: 'x0',",
     ),
     "text labels for a metric of one class": (
         lambda: search(y=TEXT_LABELS, scoring="f1"),
@@ -295,7 +299,10 @@ MISTAKES = {
     ),
     "an unknown choice": (lambda: search(refit="best"), "Set refit=True to keep the best"),
     "a number as the choice": (lambda: search(refit=3), "Set refit=True to keep the best"),
-    "an unknown number of candidates": (lambda: search(verify="none"), "Leave verify='all'"),
+    "an unknown number of candidates": (
+        lambda: search(verify="none"),
+        "Set verify='all' or a number of candidates. holdout=None searches without verification.",
+    ),
     "a search without a grid": (
         lambda: ReusableHoldoutSearchCV(NeverFits()),
         "such as {'C': [0.1, 1.0]}",
@@ -322,7 +329,7 @@ MISTAKES = {
     ),
     "an argument of the configuration": (
         lambda: search(ledger="a.sqlite"),
-        "pass holdout=HoldoutConfig(...).",
+        "pass holdout=HoldoutConfig(ledger='a.sqlite').",
     ),
     "a failure probability by its usual name": (
         lambda: HoldoutConfig(alpha=0.05),
@@ -332,15 +339,15 @@ MISTAKES = {
     "a metric misspelled": (lambda: search(scoring="acuracy"), "Did you mean 'accuracy'?"),
     "a metric without bounds": (
         lambda: search(scoring="f1", holdout=HoldoutConfig(epsilon=1.0)),
-        "Instead, use 'balanced_accuracy', 'accuracy'",
+        "To choose by f1, leave epsilon='auto'.",
     ),
     "no metric for clusters": (
         lambda: search(estimator=KMeans(), grid={"n_clusters": [2]}),
-        "so nothing is known about the range of its score.",
+        "where function(estimator, X, y) returns one number per record.",
     ),
     "a loss out of its range": (
         lambda: scored(loss),
-        "was declared with numbers from 0 to 1, got 5 on a training record",
+        "Declare the possible range, such as PerRecordScore(loss, 0, 10)",
     ),
     "a mean for scores per record": (
         lambda: scored(mean_loss),
@@ -348,21 +355,21 @@ MISTAKES = {
     ),
     "numbers for a metric of labels": (
         lambda: search(y=X[:, 0], scoring="accuracy"),
-        "For numbers, set scoring='neg_mean_absolute_error'.",
+        "For numbers, use a regressor and scoring='neg_mean_absolute_error'.",
     ),
     "labels for a metric of probabilities": (
         lambda: from_targets().answer_predictions(Y, scoring="neg_brier_score"),
-        "scoring='neg_brier_score' reads probabilities, and predictions are labels or numbers.",
+        "Pass model.predict_proba(X), or set scoring='accuracy'.",
     ),
     "predictions that are missing": (
         lambda: from_targets().final_report({"m": np.full(200, np.nan)}, scoring="roc_auc"),
-        "predictions 'm' must be finite: fill missing ones.",
+        "predictions 'm' must be finite, 200 of 200 are not.",
     ),
     "no classes for predictions": (
         lambda: ReusableHoldout.from_targets(Y + 1).answer_predictions(
             Y + 1, scoring="balanced_accuracy"
         ),
-        "For predictions, name them: from_targets(y, training_targets=[...]).",
+        "Pass all classes to the holdout, as in from_targets(y, training_targets=[1, 2]).",
     ),
     "a baseline of another length": (
         lambda: from_targets().final_report({"m": Y}, scoring="accuracy", compare=["yes"] * 5),
@@ -370,7 +377,7 @@ MISTAKES = {
     ),
     "no labels for a metric by class": (
         lambda: get_metric("roc_auc").evaluate(LogisticRegression(), X, Y),
-        "Pass training labels, as in get_metric('roc_auc', y=y_train).",
+        "LogisticRegression has no classes_: fit it first.",
     ),
     "a correlation misspelled": (lambda: search(correlation="Time"), "Did you mean 'time'?"),
     "an autocorrelation time": (
@@ -379,7 +386,7 @@ MISTAKES = {
     ),
     "rows that do not sum to one": (
         lambda: search(correlation=[[0.5, 0.6], [0.5, 0.5]]),
-        "transition must have rows that sum to one, got 1.1 in row 0.",
+        "Divide counts by their row sums: P / P.sum(axis=1, keepdims=True).",
     ),
     "groups without labels": (
         lambda: search(correlation="groups"),
@@ -391,7 +398,7 @@ MISTAKES = {
     ),
     "two groups": (
         lambda: search(correlation="groups", fit={"groups": Y}),
-        "got n_splits=5. Pass X_val and y_val",
+        "Check groups=: one label per patient, user or site, not the target.",
     ),
     "a horizon beyond the data": (
         lambda: search(correlation="time", fit={"horizon": 10**6}),
@@ -399,32 +406,35 @@ MISTAKES = {
     ),
     "labels that are missing": (
         lambda: Groups([1.0, float("nan")]),
-        "Drop such records, or give each of them a group of its own.",
+        "or give each its own group if it is independent of all others.",
     ),
-    "dates without time": (lambda: search(fit={"times": DAYS}), "Set correlation='time'."),
+    "dates without time": (
+        lambda: search(fit={"times": DAYS}),
+        "Set correlation='time', which assumes nothing about the dependence of the dates.",
+    ),
     "a date that is missing": (
         lambda: search(correlation="time", fit={"times": DAYS.where(DAYS[0] < DAYS)}),
-        "1 are missing (NaT). Drop these records.",
+        "1 is missing (NaT). Drop these records: keep = np.asarray(pd.notna(times)),",
     ),
     "dates that are missing from an index": (
         lambda: search(FRAME.set_index(DAYS.where(DAYS[0] < DAYS)), correlation="time"),
-        "missing (NaT): drop them.",
+        "missing (NaT). Drop these records: keep = X.index.notna(), then pass X[keep] and y[keep].",
     ),
     "dates that are not sorted": (
         lambda: search(FRAME.set_index(DAYS[::-1]), correlation="time"),
-        "unsorted: pass X.sort_index(), and the targets in the same order.",
+        SORTED_BY_DATE,
     ),
     "a level of privacy without a model": (
         lambda: search(correlation="time", holdout=HoldoutConfig(epsilon=0.1)),
-        "epsilon=0.1 needs a declared chain",
+        "Leave epsilon='auto', or set correlation=MarkovChain.from_autocorrelation_time(5)",
     ),
     "folds that cut groups": (
         lambda: search(correlation="groups", cv=KFold(5), fit={"groups": np.arange(200) // 4}),
-        "Leave cv=5, or pass GroupKFold() with groups=.",
+        "Set cv=5, or pass GroupKFold() with groups=.",
     ),
     "folds that are no pairs": (
         lambda: search(cv=(1, 2)),
-        "cv must be a number of folds, a splitter, or pairs of positions",
+        "pairs of positions of training and test records, got cv=(1, 2). Set cv=5.",
     ),
     "a graph in one piece": (
         lambda: search(correlation=DependencyGraph(nx.path_graph(200))),
@@ -438,11 +448,11 @@ MISTAKES = {
         lambda: ReusableHoldout(
             pd.DataFrame({"x": range(6)})[::-1], [0, 1] * 3, correlation=MarkovNetwork(PATH)
         ),
-        "row 0 of X is named 5, and node 0 of the graph 0. Pass nodelist=X.index",
+        "row 0 of X is named 5, and node 0 of the graph is named 0. Pass nodelist=X.index",
     ),
     "no graph": (
         lambda: MarkovNetwork(None),
-        "graph must be a scipy.sparse matrix, a networkx graph, a square array or table",
+        "as in MarkovNetwork.from_edges([(0, 1), (1, 2)], n_nodes=len(X)).",
     ),
     "a complete graph": (
         lambda: MarkovNetwork(nx.complete_graph(100)).split(100, 0.25),
@@ -450,7 +460,7 @@ MISTAKES = {
     ),
     "a holdout of few nodes": (
         lambda: MarkovNetwork(nx.empty_graph(100)).split(100, 0.1),
-        "got 10 of 100 (holdout=0.1). Set a larger holdout=.",
+        "got 10 of 100 (holdout=0.1). Set holdout=0.2 or more.",
     ),
     "a periodic chain": (
         lambda: MarkovChain([[0.0, 1.0], [1.0, 0.0]]).split(1000, 0.25),
@@ -478,7 +488,7 @@ MISTAKES = {
     ),
     "training rows as the validation set": (
         lambda: search(fit={"X_val": X[:100], "y_val": Y[:100]}),
-        "Remove the rows of the holdout (of X_val) from X.",
+        "Remove the rows of the holdout (X_val) from X and y.",
     ),
     "targets in another order": (
         lambda: search(FRAME, LABELS[::-1]),
@@ -494,11 +504,11 @@ MISTAKES = {
     ),
     "scores out of range": (
         lambda: ReusableHoldout(X, Y).answer([0.5], [np.full(200, 2.0)]),
-        "must be finite and in [0, 1]",
+        "Rescale: (scores - lower) / (upper - lower).",
     ),
     "a query after the final report": (
         closed,
-        "holdout.report_ shows the report again, and recorded answers remain free by key.",
+        "holdout.report_ shows it again (search.holdout_.report_), and recorded answers remain",
     ),
     "more than the budget": (
         spent,
@@ -506,7 +516,7 @@ MISTAKES = {
     ),
     "another failure probability than in the ledger": (
         another_beta,
-        "belongs to another holdout: confidence_level=0.9 here, 0.95 in the ledger.",
+        "confidence_level=0.9 here, 0.95 in the ledger. Set confidence_level=0.95, as in the first",
     ),
     "fewer records than in the ledger": (
         fewer_records,
@@ -514,11 +524,11 @@ MISTAKES = {
     ),
     "new records for the ledger": (
         fewer_records,
-        "New records need their own ledger (a new path), or belong to the training set.",
+        "New records need their own ledger (a new path), or are added to the training rows.",
     ),
     "another correlation than in the ledger": (
         another_correlation,
-        "another correlation= than in the ledger, independent records. Pass the arguments of",
+        "here, 'independent records' in the ledger. Set correlation=None, as in the first call.",
     ),
     "another split than in the ledger": (
         another_split,
@@ -526,7 +536,7 @@ MISTAKES = {
     ),
     "a file of something else": (
         no_ledger,
-        "the file is not a ledger, or it was truncated, overwritten or edited",
+        "If it was your ledger, restore a backup: a new one does not know its answers",
     ),
     "a folder for a ledger": (
         lambda folder: ReusableHoldout(X, Y, ledger=folder),
@@ -538,11 +548,11 @@ MISTAKES = {
     ),
     "a ledger at another database": (
         lambda: ReusableHoldout(X, Y, ledger="mysql://ann:secret@host/base"),
-        "ledger must be a path, a postgresql:// URL or None, got mysql://.",
+        "got mysql://. Pass a file: ledger='holdout.sqlite'.",
     ),
     "a note of objects": (
         lambda: ReusableHoldout(X, Y).add_note("split", object()),
-        "content must be JSON",
+        "Pass text, numbers, lists or dicts, such as str(content).",
     ),
     "two columns of one name": (
         lambda: HoldoutFeatureSelector(NeverFits()).fit(
@@ -552,7 +562,7 @@ MISTAKES = {
     ),
     "an error of one half": (
         lambda: plan_holdout(tau=0.5, n_queries=10, budget=1),
-        "tau must be a finite number in (0, 0.5), got tau=0.5.",
+        "It is the largest error of an answer, in score units, such as tau=0.05.",
     ),
 }
 
@@ -577,14 +587,14 @@ HALF = DAYS[np.arange(200) // 2]
 
 #: Undeclared orders of records: no model is fitted, and the message shows the right call.
 WRONG_ORDERS = {
-    "newest first": (lambda: in_time(indexed(DAYS[::-1])), "pass X.sort_index()"),
+    "newest first": (lambda: in_time(indexed(DAYS[::-1])), SORTED_BY_DATE),
     "periods out of order": (
         lambda: in_time(indexed(DAYS.to_period("D")[np.r_[100:200, 0:100]])),
-        "pass X.sort_index()",
+        SORTED_BY_DATE,
     ),
     "ISO text out of order": (
         lambda: in_time(indexed(DAYS[::-1].strftime("%Y-%m-%d"))),
-        "pass X.sort_index()",
+        SORTED_BY_DATE,
     ),
     "a day before its month": (
         lambda: in_time(indexed(DAYS.strftime("%d/%m/%Y"))),
@@ -612,7 +622,7 @@ WRONG_ORDERS = {
     ),
     "shuffled rows": (
         lambda: in_time(FRAME.sample(frac=1.0, random_state=0)),
-        "pass X.sort_index() and the targets in the same order",
+        f"If its order is the time order, sort the records: {SORTED_BY_DATE}",
     ),
     "years out of order": (
         lambda: in_time(indexed(np.r_[1900:2000, 1800:1900])),
@@ -620,11 +630,11 @@ WRONG_ORDERS = {
     ),
     "tables one below the other": (
         lambda: in_time(pd.concat([FRAME[:100], FRAME[:100]])),
-        "pass X.reset_index(drop=True) if the rows are one series in time order",
+        "If the rows are already in time order, pass X.reset_index(drop=True).",
     ),
     "names of records": (
         lambda: in_time(indexed([f"p{k:03}" for k in range(200)])),
-        "pass X.reset_index(drop=True) if the rows are one series in time order",
+        "If the rows are already in time order, pass X.reset_index(drop=True).",
     ),
     "a panel without dates": (
         lambda: in_time(
@@ -658,11 +668,11 @@ WRONG_ORDERS = {
     ),
     "folds that mix dates": (
         lambda: in_time(cv=KFold(5, shuffle=True, random_state=0)),
-        "Leave cv=5, or pass TimeSeriesSplit().",
+        "Set cv=5, or pass TimeSeriesSplit().",
     ),
     "a shuffled holdout": (
         lambda: search(FRAME, correlation="time", holdout=ShuffleSplit(1, random_state=0)),
-        "give holdout a fraction",
+        "Set holdout=0.25, or pass X_val and y_val.",
     ),
 }
 
@@ -670,19 +680,25 @@ WRONG_ORDERS = {
 WRONG_KINDS = {
     "dates as groups": (lambda: in_time(groups=DAYS), "Pass times= instead of groups=."),
     "the name of a column": (lambda: in_time(times="date"), "such as X['date']"),
-    "a table of dates": (lambda: in_time(times=DAYS.to_frame()), "Pass one column of it"),
+    "a table of dates": (lambda: in_time(times=DAYS.to_frame()), "such as times.iloc[:, 0]."),
     "text as times": (
         lambda: in_time(times=DAYS.strftime("%d.%m.%Y")),
         "Pass times=pd.to_datetime(times, format='%d.%m.%Y').",
     ),
-    "a month 13": (lambda: in_time(times=["2026-13-01"] * 200), "times must be dates"),
-    "truths as times": (lambda: in_time(times=Y == 1), "times must be dates or numbers, got bool."),
+    "a month 13": (
+        lambda: in_time(times=["2026-13-01"] * 200),
+        "If the day comes second, pass times=pd.to_datetime(times, format='%Y-%d-%m').",
+    ),
+    "truths as times": (lambda: in_time(times=Y == 1), "got bool. Pass the date of each record"),
     "too few times": (
         lambda: in_time(times=DAYS[:100]),
-        "times must hold one date per record of X, 200, got 100.",
+        "times must hold one date for each of the 200 records of X, got 100.",
     ),
-    "a horizon of no date": (lambda: in_time(horizon=0), "horizon must be"),
-    "a horizon of half a date": (lambda: in_time(horizon=1.5), "horizon must be"),
+    "a horizon of no date": (lambda: in_time(horizon=0), "Set horizon=1 if each forecast"),
+    "a horizon of half a date": (
+        lambda: in_time(horizon=1.5),
+        "Round up: horizon=2. With dates, pass a span such as '36h'.",
+    ),
     "a horizon in words": (
         lambda: in_time(indexed(DAYS), horizon="a week"),
         "a positive span of time such as '7D', pandas.Timedelta('7D')",
@@ -691,15 +707,21 @@ WRONG_KINDS = {
         lambda: in_time(indexed(DAYS), horizon=pd.Timedelta("-1D")),
         "a positive span of time",
     ),
-    "a span without dates": (lambda: in_time(horizon="7D"), "Pass times=, or a number."),
-    "a horizon without time": (lambda: search(fit={"horizon": 7}), "Set correlation='time'."),
+    "a span without dates": (
+        lambda: in_time(horizon="7D"),
+        "Pass times=, one date per record, or a number of dates, such as horizon=7.",
+    ),
+    "a horizon without time": (
+        lambda: search(fit={"horizon": 7}),
+        "Set correlation='time', which assumes nothing",
+    ),
     "a chain with dates": (
         lambda: search(correlation=[[0.9, 0.1], [0.1, 0.9]], fit={"times": DAYS}),
-        "Set correlation='time'.",
+        "Sort the records by time and leave times= out, or set correlation='time',",
     ),
     "time in a list": (
         lambda: search(correlation=["time"]),
-        "MarkovChain.from_autocorrelation_time(records) there",
+        "Set correlation='time' alone. In a list, use MarkovChain.from_autocorrelation_time(5) if",
     ),
     "a class for a model": (
         lambda: search(correlation=TimeOrdered),
@@ -707,7 +729,7 @@ WRONG_KINDS = {
     ),
     "forecasts of other dates": (
         lambda: tried_on_forecasts(pd.Series(Y[:50], DAYS[:50])),
-        "Pass forecast.to_numpy() if its values are in the order of the holdout records.",
+        "forecast has no value for 50 of the 50 holdout dates, such as 2026-05-31.",
     ),
     "dates for records without": (
         lambda: tried_on_forecasts(pd.Series(Y[:50], DAYS[:50]), index=range(200)),
@@ -730,11 +752,16 @@ def test_the_message_of_a_mistake_names_the_fix_before_any_fit(mistake, tmp_path
 
 
 @pytest.mark.parametrize("scoring", ["acuracy", ["accuracy", "acuracy"]], ids=str)
-def test_a_misspelled_metric_raises_with_a_suggestion_and_the_available_names(scoring):
+def test_a_misspelled_metric_raises_with_a_suggestion(scoring):
     with pytest.raises(ValueError, match="Did you mean 'accuracy'") as error:
         search(scoring=scoring, refit=False)
-    assert ", ".join(available_metrics()) in str(error.value)
     assert "r2" not in str(error.value)
+
+
+def test_a_name_like_no_metric_raises_with_the_available_names():
+    with pytest.raises(ValueError, match="is not the name of a metric") as error:
+        search(scoring="ndcg")
+    assert ", ".join(available_metrics()) in str(error.value)
 
 
 @pytest.mark.parametrize("n", [5, 8])

@@ -463,18 +463,18 @@ def holdout_size(n, holdout):
     return size
 
 
-def check_splits(n_splits, max_splits, unit_name):
+def check_splits(n_splits, max_splits, unit_name, *, advice="Bring more records."):
     """Return ``n_splits`` as an int between 2 and ``max_splits``, the number of units to divide.
 
-    ``unit_name``: plural noun for these units in the error. Raises TypeError or ValueError for
-    other values.
+    ``unit_name``: plural noun for these units in the error. ``advice``: its last sentence if there
+    are too few units for any folds. Raises TypeError or ValueError for other values.
     """
     n_splits = check_integer("n_splits", n_splits, low=2)
     if not n_splits <= max_splits:
-        advice = f"Set cv={max_splits}" if max_splits >= 2 else "Pass X_val and y_val"
+        if max_splits >= 2:
+            advice = f"Set cv={max_splits}, or bring more of them."
         raise ValueError(
-            f"cv must be at most {max_splits}, the number of {unit_name}, got {n_splits=}. "
-            f"{advice}, or bring more of them."
+            f"cv must be at most {max_splits}, the number of {unit_name}, got {n_splits=}. {advice}"
         )
     return n_splits
 

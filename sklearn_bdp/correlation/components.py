@@ -96,7 +96,15 @@ class ComponentModel(CorrelationModel):
             return Independent().folds(n, n_splits, random_state=random_state)
         codes = self.components(self.check_n(n))
         sizes = np.bincount(codes)
-        n_splits = check_splits(n_splits, len(sizes), "independent groups to train on")
+        advice = "Bring records of more groups."
+        if isinstance(self, Groups):
+            advice = (
+                "Check groups=: one label per patient, user or site, not the target. Otherwise, "
+                "bring more groups."
+            )
+        n_splits = check_splits(
+            n_splits, len(sizes), "independent groups to train on", advice=advice
+        )
         components = np.arange(len(sizes))
         if random_state is not None:  # decides the order of components of one size
             components = generator(random_state).permutation(len(sizes))
@@ -323,7 +331,7 @@ def label_codes(groups):
         if label != label:  # only NaN differs from itself
             raise ValueError(
                 f"groups must not hold NaN, got NaN at position {position}. Drop such "
-                "records, or give each of them a group of its own."
+                "records, or give each its own group if it is independent of all others."
             )
     return codes
 

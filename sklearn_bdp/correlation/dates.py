@@ -7,6 +7,8 @@ that is not ISO is rejected, with the call that would parse it in the error.
 from __future__ import annotations
 
 import datetime
+import math
+import numbers
 import re
 import sys
 from typing import Any
@@ -72,14 +74,19 @@ def date_numbers(times: Any, name: str = "times") -> Array:
     _check_one_per_record(times, name)
     values = _date_values(times, name)
     if values.dtype.kind not in "iufM":
-        raise ValueError(f"{name} must be dates or numbers, got {values.dtype}.")
+        raise ValueError(
+            f"{name} must be dates or numbers, got {values.dtype}. Pass the date of each record, "
+            "such as times=X['date']."
+        )
     if values.ndim != 1 or not len(values):
         raise ValueError(f"{name} must hold one date per record, got shape {values.shape}.")
     is_missing = np.isnat(values) if values.dtype.kind == "M" else np.isnan(values.astype(float))
     if is_missing.any():
+        n_missing = int(is_missing.sum())
         raise ValueError(
-            f"{name} must hold a date for every record, {int(is_missing.sum())} are missing (NaT). "
-            "Drop these records."
+            f"{name} must hold a date for every record, {n_missing} "
+            f"{'is' if n_missing == 1 else 'are'} missing (NaT). Drop these records: "
+            f"keep = np.asarray(pd.notna({name})), then pass X[keep], y[keep] and {name}[keep]."
         )
     return values.astype("M8[ns]") if values.dtype.kind == "M" else values
 
@@ -94,7 +101,7 @@ def _check_one_per_record(times, name):
     if len(getattr(times, "shape", (0,))) == 2:
         raise ValueError(
             f"{name} must hold one date for each record, got a table of shape {times.shape}. Pass "
-            "one column of it, such as X['date']."
+            f"one column of it, such as {name}{'.iloc' if hasattr(times, 'iloc') else ''}[:, 0]."
         )
 
 
@@ -150,14 +157,41 @@ def _iso_dates(texts, name):
 
     Raises ValueError for text such as a month 13. ``name``: the parameter, for the error.
     """
-    dates = [
-        _in_utc(datetime.datetime.fromisoformat(text)) if _ISO_WITH_ZONE.fullmatch(text) else text
-        for text in texts
-    ]
     try:
+        dates = [
+            _in_utc(datetime.datetime.fromisoformat(text))
+            if _ISO_WITH_ZONE.fullmatch(text)
+            else text
+            for text in texts
+        ]
         return np.array(dates, dtype="M8[ns]")
     except ValueError as error:  # a month 13
-        raise ValueError(f"{name} must be dates, got {texts[0]!r}: {error}.") from error
+        raise _not_a_date_error(texts, name) from error
+
+
+def _not_a_date_error(texts, name):
+    """Return the ValueError that names the first ISO text that is not a date, and the fix.
+
+    ``name``: the parameter.
+    """
+    wrong_text = next((text for text in texts if not _is_iso_date(text)), texts[0])
+    fix = "Correct it, or drop this record."
+    dates = [text for text in texts if text != "NaT"]
+    if all(_has_format(text, "%Y-%d-%m") for text in dates):
+        fix = f"If the day comes second, pass {name}=pd.to_datetime({name}, format='%Y-%d-%m')."
+    return ValueError(f"{name} must be dates, got {wrong_text!r}, which does not exist. {fix}")
+
+
+def _is_iso_date(text):
+    """Return whether ISO text is an existing date."""
+    try:
+        if _ISO_WITH_ZONE.fullmatch(text):
+            datetime.datetime.fromisoformat(text)
+        else:
+            np.datetime64(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _in_utc(date):
@@ -271,32 +305,74 @@ def index_dates(X: Any, name: str = "X") -> Array | None:
         return None
     dates = date_level(index)
     if dates is not None:
-        return _dates_of_index(dates, name)
+        return _dates_of_index(dates, name, code=date_code(index, name))
     is_numeric = not hasattr(index, "levels") and not _holds_text(index)
     if is_numeric and index.is_monotonic_increasing and index.is_unique:
         return None
     raise _undated_index_error(index, name)
 
 
-def _dates_of_index(dates, name):
+def date_code(index: Any, name: str) -> str:
+    """Return the code that reads the dates of an index, as :func:`date_level` does.
+
+    ``name``: the parameter that holds the frame.
+    """
+    code = f"{name}.index"
+    if not hasattr(index, "levels"):
+        return code
+    position = next((i for i, level in enumerate(index.levels) if holds_dates(level)), 0)
+    level_name = index.names[position]
+    return f"{code}.get_level_values({position if level_name is None else level_name!r})"
+
+
+def sorting_advice(index: Any, name: str, *, others: str = "") -> str:
+    """Return a sentence with code that sorts records by their index, and the targets like them.
+
+    Parameters
+    ----------
+    index : pandas.Index
+        Its dates or numbers. Of several levels, the level of dates counts.
+    name : str
+        The parameter that holds the frame.
+    others : str, default=""
+        Code of further arguments to sort, such as ``" and groups[order]"``.
+
+    Returns
+    -------
+    str
+        Without a period at its end.
+    """
+    code = date_code(index, name)
+    values = date_level(index) if hasattr(index, "levels") else index
+    if any(isinstance(value, str) and _ISO_WITH_ZONE.fullmatch(value) for value in values[:1]):
+        code = f"pd.to_datetime({code}, utc=True)"  # texts of several zones sort in another way
+    targets = name.replace("X", "y")
+    return (
+        f"order = {code}.argsort(kind='stable'), then pass {name}.iloc[order] and "
+        f"{targets}[order]{others} ({targets}.iloc[order] in pandas)"
+    )
+
+
+def _dates_of_index(dates, name, *, code):
     """Return the index ``dates`` as :func:`date_numbers`, in the order of the rows.
 
     Raises ValueError if a date is missing, or if some steps go back and none by more than an hour,
     as when clocks are set back. Dates in any other order pass. ``name``: the parameter that holds
-    the frame.
+    the frame. ``code``: code that reads the dates.
     """
     if getattr(dates, "hasnans", False):
         raise ValueError(
             f"correlation='time' and chains need the date of each record, got dates in the "
-            f"index of {name} that are missing (NaT): drop them. Do the same with the targets."
+            f"index of {name} that are missing (NaT). Drop these records: keep = {code}.notna(), "
+            f"then pass {name}[keep] and {name.replace('X', 'y')}[keep]."
         )
-    values = date_numbers(dates, f"{name}.index")
+    values = date_numbers(dates, code)
     steps = np.diff(values)
     if len(steps) and np.timedelta64(-1, "h") <= steps.min() < np.timedelta64(0, "ns"):
         raise ValueError(
             f"the index of {name} goes back by at most an hour. If clocks were set back, pass "
             f"{name}.tz_localize('Europe/Berlin', ambiguous='infer') with your zone. "
-            f"Otherwise, pass {name}.sort_index() and the targets in the same order."
+            f"Otherwise, sort the records: {sorting_advice(dates, name)}."
         )
     return values
 
@@ -308,15 +384,15 @@ def _holds_text(index):
 
 def _undated_index_error(index, name):
     """Return the ValueError of an index that shows no order in time: levels, text, or numbers."""
-    advice_if_in_order = f"{name}.reset_index(drop=True) if the rows are one series in time order"
+    advice_if_in_order = (
+        f"If the rows are already in time order, pass {name}.reset_index(drop=True)"
+    )
     if hasattr(index, "levels"):
         n_date_levels = sum(map(holds_dates, index.levels))
-        problem = "no level that must be dates"
-        if n_date_levels:
-            problem = f"{n_date_levels} levels of dates"
+        problem = f"with {n_date_levels} levels" if n_date_levels else "without a level"
         return ValueError(
-            f"{name} has a MultiIndex with {problem}. Pass times=, one date per record, such as "
-            f"times={_level_call(index, name)}, or pass {advice_if_in_order}."
+            f"{name} has a MultiIndex {problem} of dates. Pass times=, one date per record, such "
+            f"as times={_level_call(index, name)}. {advice_if_in_order}."
         )
     values = index.tolist()
     examples = ", ".join(map(repr, values[:_MAX_EXAMPLES])) + ", …" * (len(values) > _MAX_EXAMPLES)
@@ -324,17 +400,21 @@ def _undated_index_error(index, name):
         return ValueError(
             f"{name} has an index of text ({examples}), which does not show the order of its rows. "
             f"If it holds dates, set {name}.index = {parsing_call(values, name + '.index')}. "
-            f"Otherwise, pass {advice_if_in_order}. The holdout was not queried."
+            f"{advice_if_in_order}. The holdout was not queried."
         )
     problem = "that repeats"
     if not index.is_monotonic_increasing:
         problem = "that does not ascend"
         examples = _first_descent(values) or examples
+    sorting = ""
+    if index.is_unique:  # sorted, it would still repeat
+        sorting = (
+            f"If its order is the time order, sort the records: {sorting_advice(index, name)}. "
+        )
     return ValueError(
         f"{name} has an index {problem} ({examples}), so its rows may not be in time order. If it "
-        f"counts years, days or other dates, pass times={name}.index. If the index is right, pass "
-        f"{name}.sort_index() and the targets in the same order. Otherwise, pass "
-        f"{advice_if_in_order}. The holdout was not queried."
+        f"counts years, days or other dates, pass times={name}.index. "
+        f"{sorting}{advice_if_in_order}. The holdout was not queried."
     )
 
 
@@ -439,17 +519,36 @@ def horizon_in_dates(horizon: Any, dates: Array | None) -> int:
     """
     span = as_time_span(horizon, "horizon")
     if span is None:
-        return check_integer("horizon", horizon, low=1)
+        return _check_number_of_dates(horizon)
     if dates is None or dates.dtype.kind != "M":
         raise ValueError(
             f"horizon must be a number of dates for records without dates, got {horizon!r}. Pass "
-            "times=, or a number."
+            "times=, one date per record, or a number of dates, such as horizon=7."
         )
     calendar = np.unique(dates)
     span_starts = shift_dates(calendar, span, backwards=True)
     first_in_span = np.searchsorted(calendar, span_starts)
     n_earlier_in_span = np.arange(len(calendar)) - first_in_span
     return max(1, int(n_earlier_in_span.max()))
+
+
+def _check_number_of_dates(horizon):
+    """Return a horizon as an int of at least 1; raise TypeError or ValueError otherwise."""
+    try:
+        return check_integer("horizon", horizon, low=1)
+    except (TypeError, ValueError) as error:
+        fix = "Set horizon=1 if each forecast is for the next date."
+        if isinstance(horizon, numbers.Real) and 1.0 < horizon < math.inf:
+            fix = f"Round up: horizon={math.ceil(horizon)}. With dates, pass a span such as '36h'."
+        raise type(error)(
+            f"{error} It counts dates from the last known record to the forecast date. {fix}"
+        ) from None
+
+
+def date_text(date: Any) -> str:
+    """Return a date of :func:`date_numbers` as text, without zeros after its day or second."""
+    is_date = isinstance(date, np.datetime64)
+    return str(np.datetime_as_string(date, unit="auto")) if is_date else str(date)
 
 
 def step_name(dates: Array) -> str:

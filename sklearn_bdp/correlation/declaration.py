@@ -279,14 +279,15 @@ def check_declared(correlation: object) -> None:
     if isinstance(correlation, numbers.Real) and not isinstance(correlation, bool):
         raise ValueError(
             f"{_RULE}, got the number {correlation!r}. If this is an autocorrelation time in "
-            f"records, declare MarkovChain.from_autocorrelation_time({correlation!r})."
+            f"records, set correlation=MarkovChain.from_autocorrelation_time({correlation!r})."
         )
     if isinstance(correlation, list | tuple) and any(
         isinstance(item, str) and item == "time" for item in correlation
     ):
         raise ValueError(
-            f"correlation='time' cannot be part of a list, got correlation={correlation!r}: use "
-            "MarkovChain.from_autocorrelation_time(records) there."
+            f"correlation='time' cannot be part of a list, got correlation={correlation!r}. Set "
+            "correlation='time' alone. In a list, use MarkovChain.from_autocorrelation_time(5) if "
+            "5 records is yours."
         )
     if isinstance(correlation, str) and correlation not in ("groups", "time"):
         similar_words = difflib.get_close_matches(correlation.lower(), ("groups", "time"), n=1)

@@ -275,8 +275,8 @@ class DependencyGraph(GraphModel, Groups):
         if len(held_out) < min(MIN_HOLDOUT_NODES, n_holdout):
             raise ValueError(
                 f"reach='edges' must hold out {MIN_HOLDOUT_NODES} nodes without neighbors in the "
-                f"training set, and finds {len(held_out)}. Declare fewer edges, or bring X_val, "
-                "y_val."
+                f"training set, and finds {len(held_out)}. Remove only edges that carry "
+                "no dependence, or bring X_val, y_val."
             )
         return Split(train, held_out)
 
@@ -447,12 +447,14 @@ class UnknownStrengthNetwork(GraphModel):
                 f"neighbors, got {len(held_out)} of {n}"
             )
             if len(held_out) == n_holdout:
-                raise ValueError(f"{problem} ({holdout=}). Set a larger holdout=.")
+                fraction = math.ceil(100 * MIN_HOLDOUT_NODES / n) / 100
+                fix = f"Set holdout={fraction:g} or more." if fraction < 1 else "Bring more nodes."
+                raise ValueError(f"{problem} ({holdout=}). {fix}")
             degree = np.diff(graph.indptr)
             raise ValueError(
                 f"{problem}: nodes have {degree.mean():.0f} neighbors on average, the largest "
-                f"number is {degree.max()}. Declare fewer edges, or influence= a number of nats or "
-                "'estimate', or bring another graph's records as X_val, y_val."
+                f"number is {degree.max()}. Remove only edges that carry no dependence, or set "
+                "influence='estimate', or bring another graph's records as X_val, y_val."
             )
         return Split(np.setdiff1d(np.arange(n), held_out), held_out)
 

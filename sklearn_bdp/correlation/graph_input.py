@@ -124,11 +124,11 @@ class NodeNames:
         position = next(k for k, value in enumerate(index_values) if value != self.values[k])
         problem = (
             f"{name} has its nodes in another order than the index of X: row {position} of X is "
-            f"named {index_values[position]!r}, and node {position} of the graph "
+            f"named {index_values[position]!r}, and node {position} of the graph is named "
             f"{self.values[position]!r}."
         )
         if not self.is_matrix:
-            return f"{problem} Pass nodelist=X.index with the graph."
+            return f"{problem} Pass nodelist=X.index, as in MarkovNetwork(graph, nodelist=X.index)."
         return (
             f"{problem} If the index names rows of the graph, pass "
             "scipy.sparse.csr_array(graph)[X.index][:, X.index]. If row k of X is row k of the "
@@ -524,7 +524,10 @@ def _array_edges(graph):
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{_FORMS}, got {type(graph).__name__}.") from error
     if dense is None or (dense.ndim == 0 and not isinstance(graph, np.ndarray)):
-        raise TypeError(f"{_FORMS}, got {graph!r:.40}.")
+        raise TypeError(
+            f"{_FORMS}, got {graph!r:.40}. Pass pairs of rows to from_edges of this class, as in "
+            "MarkovNetwork.from_edges([(0, 1), (1, 2)], n_nodes=len(X))."
+        )
     _check_square(dense.shape)
     source, target = np.nonzero(dense)
     return EdgeData(len(dense), source, target, dense[source, target])

@@ -42,10 +42,11 @@ from sklearn_bdp.utils.sklearn_compat import inside_validation, is_frame, num_sa
 SECOND_HOLDOUT = Diagnostic(
     "another account",
     "arguments",
-    "Another holdout of these targets answered queries before in this process. The intervals of "
-    "both are not valid together. To search again, pass holdout=search.holdout_ with the training "
-    "rows: train = search.train_indices_, X[train] and y[train] (.iloc[train] in pandas). Or give "
-    "both holdouts one ledger.",
+    "Another holdout of these targets answered queries before in this process: the intervals of "
+    "both are not valid together. To re-run a cell, set "
+    "holdout=HoldoutConfig(ledger='holdout.sqlite'). To search again, keep the first search: "
+    "holdout=first.holdout_, and fit(X[train], y[train]) with train = first.train_indices_ "
+    "(.iloc[train] in pandas).",
     SecondHoldoutWarning,
 )
 #: Possible findings of a comparison with the holdout. The first one that applies is reported.
@@ -53,10 +54,11 @@ OVERLAP_FINDINGS = {
     "rows": Diagnostic(
         "shared rows",
         "holdout",
-        "X or a fit parameter contains holdout records, more than chance explains. Remove the rows "
-        "of the holdout (of X_val) from X. If equal records are different people, set "
-        "allow_shared_rows=True in HoldoutConfig or ReusableHoldout. No query was answered, and "
-        "the check is charged.",
+        "X or a fit parameter contains holdout records, more than chance explains: scores would be "
+        "too high. Remove the rows of the holdout (X_val) from X and y. If equal records are "
+        "different people, set allow_shared_rows=True in HoldoutConfig or ReusableHoldout. No "
+        "query was answered. The check was recorded like an answer and makes later intervals "
+        "wider.",
         SharedRecordsError,
     ),
     "groups": Diagnostic(
@@ -69,24 +71,26 @@ OVERLAP_FINDINGS = {
     "labels": Diagnostic(
         "other labels",
         "holdout",
-        "y has no label in common with the holdout. Code y as its targets. The check is charged.",
+        "y has no label in common with the holdout. Code y as its targets. The check was recorded "
+        "like an answer.",
         ValueError,
     ),
     "classes": Diagnostic(
         "missing classes",
         "holdout",
         "The training set or the holdout lacks a class that the other one has. If labels are coded "
-        "in another way there, code y as the holdout's targets. The check is charged.",
+        "in another way there, code y as the holdout's targets. The check was recorded like an "
+        "answer.",
         MissingClassesWarning,
     ),
 }
 UNKNOWN_TRAINING_ROWS = Diagnostic(
     "unknown rows",
     "training set",
-    "X contains rows that were not among the training rows when the search drew its holdout. Pass "
-    "the training rows: train = search.train_indices_, X[train] and y[train] (.iloc[train] in "
-    "pandas). For new records, call holdout.check_training_rows(X, y) first (the "
-    "check is charged).",
+    "X contains rows that were not among the training rows when the search drew its holdout. Call "
+    "fit(X[train], y[train]) with train = search.train_indices_ (.iloc[train] in pandas). For new "
+    "records, call holdout.check_training_rows(X, y) first, which is recorded like an answer and "
+    "makes later intervals wider.",
     SharedRecordsError,
 )
 HOLDOUT_ROWS_IN_FIT_PARAMETER = Diagnostic(
@@ -103,7 +107,7 @@ HOLDOUT_RECORDS_SCORED = Diagnostic(
     "raw holdout score",
     "arguments",
     "X contains records that fit held out ({count:,}). Their raw score would make later intervals "
-    "invalid. Call final_report(), which returns the same report again, or score new records. "
+    "invalid. Read best_score_, or score new records. A first final_report() closes the holdout. "
     "The holdout was not queried.",
     SharedRecordsError,
 )

@@ -82,7 +82,7 @@ TOO_FEW_GROUPS = Diagnostic(
 CV_SPLITS_GROUPS = Diagnostic(
     "folds across groups",
     "training set",
-    "cv cuts declared groups, so that cross-validated scores are too good. Leave cv=5, or pass "
+    "cv cuts declared groups, so that cross-validated scores are too good. Set cv=5, or pass "
     "GroupKFold() with groups=.",
     ValueError,
 )
@@ -90,7 +90,7 @@ CV_MIXES_DATES = Diagnostic(
     "folds across dates",
     "training set",
     "cv trains on dates between those it tests on, so that cross-validated scores are too good "
-    "under correlation='time'. Leave cv=5, or pass TimeSeriesSplit(). The holdout was not queried.",
+    "under correlation='time'. Set cv=5, or pass TimeSeriesSplit(). The holdout was not queried.",
     ValueError,
 )
 BATCH_DEPENDENT_PREDICTIONS = Diagnostic(

@@ -7,7 +7,13 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from sklearn_bdp.correlation.components import Groups, check_row_order
-from sklearn_bdp.correlation.dates import date_level, date_numbers, holds_dates, index_dates
+from sklearn_bdp.correlation.dates import (
+    date_level,
+    date_numbers,
+    holds_dates,
+    index_dates,
+    sorting_advice,
+)
 from sklearn_bdp.correlation.sequences import is_chain
 from sklearn_bdp.diagnostics.diagnostic import Diagnostic
 from sklearn_bdp.utils.validation import check_index_alignment
@@ -30,17 +36,17 @@ SELECTED_COLUMNS_FIX = (
     "make_pipeline(ColumnTransformer([('kept', 'passthrough', columns)]), model)"
 )
 #: Hints about ``groups``, as sentences or as their ends.
-GROUPS_HINT = ", but correlation=None assumes independence. Set correlation='groups', with groups="
+GROUPS_HINT = ", but correlation=None assumes independence. Set correlation='groups'"
 UNUSED_GROUPS_HINT = (
     "groups= was passed, but neither correlation nor cv uses it. Set correlation='groups'"
 )
 GROUPS_ARE_DATES_HINT = (
     "groups= holds dates, which depend on each other. Pass them as times= with correlation='time'"
 )
-#: End of a hint if records with dates are declared independent.
-DATES_HINT = (
-    ", but correlation=None assumes independence. Set correlation='time', or reset the index"
-)
+#: End of a hint if records in time order are declared independent.
+TIME_ORDER_HINT = ", but correlation=None assumes independence. Set correlation='time'"
+#: End of a hint if an index of dates does not show an order in time.
+NO_ORDER_HINT = ". Only if the records are independent, pass X.reset_index(drop=True)"
 
 #: Sorted dates look like a calendar (hours, working days, months) if at least this fraction of the
 #: steps between them is equal, up to this relative difference from the median step.
@@ -196,7 +202,7 @@ def check_time_sorted(X, name="X"):
         return
     raise ValueError(
         "correlation='time' and chains need records in time order, got dates in the index of "
-        f"{name} that are unsorted: pass {name}.sort_index(), and the targets in the same order."
+        f"{name} that are unsorted. Sort the records: {sorting_advice(X.index, name)}."
     )
 
 
@@ -215,8 +221,8 @@ def check_sequences_sorted(X, sequences, name="X"):
     if (steps_back & (sorted_sequences[1:] == sorted_sequences[:-1])).any():
         raise ValueError(
             "a chain needs the records of each sequence in time order, got dates in the index of "
-            f"{name} that are unsorted inside a sequence: pass {name}.sort_index(), with targets "
-            "and groups in the same order."
+            f"{name} that are unsorted inside a sequence. Sort the records: "
+            f"{sorting_advice(X.index, name, others=' and groups[order]')}."
         )
 
 
@@ -260,7 +266,7 @@ def declaration_hints(X, *, correlation, groups, splitters):
         return () if groups is None or uses_groups else (UNUSED_GROUPS_HINT,)
     hints = _group_hints(groups, group_splitter)
     if "TimeSeriesSplit" in splitter_names:
-        hints.append("TimeSeriesSplit was passed" + DATES_HINT)
+        hints.append("TimeSeriesSplit was passed" + TIME_ORDER_HINT)
     elif _has_dates(X):
         hints += _index_hints(X.index)
     return tuple(hints)
@@ -273,7 +279,8 @@ def _group_hints(groups, splitter_name):
     ``splitter_name`` is the class name of that splitter, None without one.
     """
     if groups is None:
-        return [splitter_name + " was passed" + GROUPS_HINT] if splitter_name else []
+        hint = f"{splitter_name} was passed{GROUPS_HINT} and pass groups= to fit"
+        return [hint] if splitter_name else []
     n_groups = len(np.unique(np.asarray(groups, dtype=str)))
     return ["groups= was passed" + GROUPS_HINT] if n_groups < len(groups) else []
 
@@ -292,18 +299,19 @@ def _index_hints(index):
     The list is empty otherwise.
     """
     if hasattr(index, "levels"):
-        return ["The index of X has a level of dates" + DATES_HINT]
+        return ["The index of X has a level of dates" + TIME_ORDER_HINT + NO_ORDER_HINT]
     dates = date_numbers(date_level(index)).astype(np.int64)
     steps = np.diff(dates)
     if (steps >= 0).all() or (steps <= 0).all():
-        return ["X is sorted by date" + DATES_HINT]
+        return ["X is sorted by date" + TIME_ORDER_HINT + NO_ORDER_HINT]
     sorted_steps = np.diff(np.sort(dates))
     is_regular_step = np.abs(sorted_steps - np.median(sorted_steps)) <= STEP_TOLERANCE * np.median(
         sorted_steps
     )
     # Regular steps are those of a series. Dates of events have irregular ones.
     if sorted_steps.min() > 0 and is_regular_step.mean() >= MIN_REGULAR_FRACTION:
-        return ["The index of X is a shuffled calendar" + DATES_HINT + ", after X.sort_index()"]
+        hint = f"The index of X is a shuffled calendar{TIME_ORDER_HINT} and sort the records: "
+        return [hint + sorting_advice(index, "X") + NO_ORDER_HINT]
     return []
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sklearn_bdp.correlation.dates import (
+    date_text,
     describe_calendar_gaps,
     holds_dates,
     horizon_in_dates,
@@ -10,6 +11,7 @@ from sklearn_bdp.correlation.dates import (
     step_name,
 )
 from sklearn_bdp.correlation.declaration import declares_dates, declares_time_order
+from sklearn_bdp.correlation.sequences import is_chain
 from sklearn_bdp.correlation.time_order import TimeOrdered
 from sklearn_bdp.diagnostics.tables import check_time_sorted, check_validation_is_later
 from sklearn_bdp.holdout.config import is_splitter
@@ -104,9 +106,14 @@ def _check_no_dates(fit_data, model_times, model, *, in_time):
         cause = "horizon="
     if fit_data.times is not None:
         cause = "times="
+    fix = "Set correlation='time'"
+    if cause == "horizon=" and model is not None:
+        fix = "Leave horizon= out, or set correlation='time'"
+    if cause == "times=" and (in_time or is_chain(model)):
+        fix = "Sort the records by time and leave times= out, or set correlation='time'"
     raise ValueError(
-        f"{cause} has no meaning under correlation={model!r}. Set correlation='time'. It "
-        "assumes nothing about the dependence of the dates."
+        f"{cause} has no meaning under correlation={model!r}. {fix}, which assumes nothing about "
+        "the dependence of the dates."
     )
 
 
@@ -132,8 +139,8 @@ def _check_tail_can_be_held_out(meta_estimator, config, fit_data, model_times):
     """
     if is_splitter(config.test_size):
         raise ValueError(
-            "correlation='time' cuts the last records itself: give holdout a fraction, or "
-            f"X_val and y_val, got holdout={meta_estimator.holdout!r}."
+            "correlation='time' holds out the last records itself, got "
+            f"holdout={meta_estimator.holdout!r}. Set holdout=0.25, or pass X_val and y_val."
         )
     if model_times is None and fit_data.X_val is not None:
         check_validation_is_later(fit_data.X, fit_data.X_val)
@@ -176,14 +183,15 @@ def _check_dates_of_tables(dates, tables):
     n_total = sum(map(num_samples, tables.values()))
     if len(dates) != n_total:
         raise ValueError(
-            f"times must hold one date per record of {' followed by '.join(tables)}, {n_total}, "
-            f"got {len(dates)}."
+            f"times must hold one date for each of the {n_total} records of "
+            f"{' followed by '.join(tables)}, got {len(dates)}."
         )
     n = num_samples(tables["X"])
     if "X_val" in tables and dates[n:].min() <= dates[:n].max():
         raise ValueError(
             "X_val must come after X, and rows of one date stay on one side, got X until "
-            f"{dates[:n].max()} and X_val from {dates[n:].min()}."
+            f"{date_text(dates[:n].max())} and X_val from {date_text(dates[n:].min())}. Pass the "
+            "last dates as X_val, y_val."
         )
 
 
@@ -202,7 +210,7 @@ def _check_before_holdout(dates, holdout):
     if not dates.max() < holdout_dates.min():
         raise ValueError(
             "X must hold records from before the holdout, whose labels were known before its first "
-            f"outcome: the holdout begins at {holdout_dates.min()}, and X has rows until "
-            f"{dates.max()}. Pass the training rows: train = search.train_indices_, X[train] "
-            "(X.iloc[train] in pandas). The holdout was not queried."
+            f"outcome: the holdout begins at {date_text(holdout_dates.min())}, and X has rows "
+            f"until {date_text(dates.max())}. Call fit(X[train], y[train]) with train = "
+            "search.train_indices_ (.iloc[train] in pandas). The holdout was not queried."
         )

@@ -53,7 +53,9 @@ def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n
     if len(tracebacks) < n_fits and not missing_text:
         report_failures([{"fit_error": error} for error in fit_errors], error_score)
         return
-    count_text = "All the" if len(tracebacks) == n_fits else f"{len(tracebacks)} of the"
+    count_text = f"{len(tracebacks)} of the {n_fits} fits"
+    if len(tracebacks) == n_fits:
+        count_text = f"All {n_fits} fits" if n_fits > 1 else "The only fit"
     error_text = first_error(tracebacks[0])
     cause = (
         likely_cause(X, y, estimator)
@@ -62,9 +64,7 @@ def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n
     )
     # scikit-learn's error about missing values does not name their columns.
     reason = f": {missing_text}" if missing_text else f". The first error: {error_text}. {cause}"
-    error = ValueError(
-        f"{count_text} {n_fits} fits failed ({fits_text}){reason}The holdout was not queried."
-    )
+    error = ValueError(f"{count_text} failed ({fits_text}){reason}The holdout was not queried.")
     error.add_note(tracebacks[0])
     raise error
 
@@ -95,7 +95,12 @@ def missing_values_text(X, estimator, table="X"):
     noun = "columns" if len(kinds_by_column) > 1 else "column"
     class_name = type(final_step(estimator)).__name__
     value_kinds = sorted(set().union(*kinds_by_column.values()))
-    fix = "Replace infinity by NaN. " if "infinity" in value_kinds else ""
+    fix = ""
+    if "infinity" in value_kinds:
+        code = f"np.where(np.isinf({table}), np.nan, {table})"
+        if is_frame(X):
+            code = f"{table}.replace([np.inf, -np.inf], np.nan)"
+        fix = f"Replace infinity with NaN: {code}. "
     if hasattr(estimator, "steps"):
         fix += "Put SimpleImputer() first in your pipeline to impute NaN"
     else:
@@ -155,14 +160,26 @@ def likely_cause(X, y, estimator):
             "X has one dimension: pass X.reshape(-1, 1), or X[['name']] in pandas, if it is one "
             "feature. "
         )
+    if len(getattr(X, "shape", ())) == 3:
+        return "X has three dimensions: pass X.reshape(len(X), -1), one row per record. "
     text_columns = [] if not is_frame(X) else [name for name in X.columns if _is_text(X[name])]
-    if text_columns:
-        return (
-            f"X has text in the columns {text_columns[:_MAX_COLUMNS]}: encode it in the pipeline, "
-            "which begins with make_column_transformer((OneHotEncoder(handle_unknown='ignore'), "
-            f"{text_columns[:_MAX_COLUMNS]}), remainder='passthrough'). "
-        )
-    return ""
+    return _text_columns_text(text_columns, estimator) if text_columns else ""
+
+
+def _text_columns_text(text_columns, estimator):
+    """Return a text that names the columns with text, and code that encodes them."""
+    names = ", ".join(map(repr, text_columns[:_MAX_COLUMNS]))
+    if len(text_columns) > _MAX_COLUMNS:
+        names += ", ..."
+    encoder = (
+        f"make_column_transformer((OneHotEncoder(handle_unknown='ignore'), [{names}]), "
+        "remainder='passthrough')"
+    )
+    fix = f"Set estimator=make_pipeline({encoder}, {type(estimator).__name__}())"
+    if hasattr(estimator, "steps"):
+        fix = f"Begin the pipeline with {encoder}"
+    noun = "columns" if len(text_columns) > 1 else "column"
+    return f"X has text in the {noun} {names}. {fix}. "
 
 
 def _invalid_parameter_text(error_text, estimator):

@@ -17,7 +17,7 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_bdp.correlation.base import CorrelationModel
-from sklearn_bdp.correlation.components import check_row_order
+from sklearn_bdp.correlation.components import Groups, check_row_order
 from sklearn_bdp.correlation.cutting import gaps_to_training, match_nodes, n_split_components
 from sklearn_bdp.correlation.declaration import check_correlation, declares_time_order
 from sklearn_bdp.correlation.node_matching import NodeMatching
@@ -568,14 +568,16 @@ def _check_split(model, scheme, train, test, *, split_argument):
     n_split = n_split_components(model, train, test)
     if n_split:
         component = "dependent group"
-        fix = "divide whole groups, as GroupShuffleSplit does"
+        fix = ""
+        if isinstance(model, Groups):
+            fix = ", or holdout=GroupShuffleSplit(n_splits=1)"
         if scheme.bounds_hold_given_rest:
             component = "linked record"
-            fix = "drop their neighbors from the training set"
+            fix = ", or drop their neighbors from the training set"
         raise ValueError(
             f"{split_argument} separates {n_split} {component}{'s' * (n_split > 1)} "
-            f"({model.describe()}): scores on the holdout would be too high. Set holdout=0.25 "
-            f"instead, or {fix}."
+            f"({model.describe()}): scores on the holdout would be too high. Set "
+            f"holdout=0.25{fix}."
         )
 
 

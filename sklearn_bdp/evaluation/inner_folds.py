@@ -64,7 +64,7 @@ def _folds_of_training_set(cv, holdout_split):
     if not (folds and all(map(np.iterable, folds))):
         raise ValueError(
             "cv must be a number of folds, a splitter, or pairs of positions of training "
-            f"and test records, got cv={cv!r:.80}."
+            f"and test records, got cv={cv!r:.80}. Set cv=5."
         )
     return [
         tuple(

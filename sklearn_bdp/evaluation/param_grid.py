@@ -17,10 +17,12 @@ def check_grid_type(param_grid):
     spaces = [param_grid] if isinstance(param_grid, Mapping) else param_grid
     problem = ""
     if not isinstance(spaces, list):
-        problem = f"{param_grid!r:.80} of type {type(param_grid).__name__}"
+        problem = "None"
+        if param_grid is not None:
+            problem = f"{param_grid!r:.80} of type {type(param_grid).__name__}"
     else:
         wrong_types = [type(space).__name__ for space in spaces if not isinstance(space, Mapping)]
-        problem = f"a list that holds {wrong_types[0]}" if wrong_types else ""
+        problem = f"a list of {wrong_types[0].replace('str', 'string')}s" if wrong_types else ""
     if problem:
         raise TypeError(
             "param_grid must be a dict of parameter names and lists of values, such as "

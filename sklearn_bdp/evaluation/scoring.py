@@ -327,8 +327,8 @@ def _check_metric_names(scoring, refit, refit_is_name):
             "For multi-metric scoring, the parameter refit must be set to a scorer key or a "
             f"callable to refit, got refit={refit!r}. Set it to the metric that chooses candidates"
             f"{_refit_example(names)}. With refit=False, a callable or a rule "
-            f"({', '.join(map(repr, SELECTION_RULES))}), the first metric is ranked. The holdout "
-            "was not queried."
+            f"({', '.join(map(repr, SELECTION_RULES))}), the first metric ranks the candidates. "
+            "The holdout was not queried."
         )
     return names
 

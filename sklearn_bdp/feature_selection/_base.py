@@ -217,8 +217,8 @@ def check_finite(X, *, allow_nan):
         raise ValueError(
             f"Input X contains {invalid_values} in the columns {invalid_names}, which the "
             "estimator does not take. Impute NaN in the pipeline, as in "
-            "make_pipeline(SimpleImputer(), model), and replace infinity by NaN first. The holdout "
-            "was not queried."
+            "make_pipeline(SimpleImputer(), model), and replace infinity with NaN first. The "
+            "holdout was not queried."
         )
 
 

@@ -351,7 +351,8 @@ def check_ledger(ledger: Any) -> Any:
     leading_text, separator, _ = str(ledger).partition("://")
     if not isinstance(ledger, str | os.PathLike) or not leading_text or separator:
         raise TypeError(
-            f"ledger must be a path, a postgresql:// URL or None, got {leading_text}{separator}."
+            f"ledger must be a path, a postgresql:// URL or None, got {leading_text}{separator}. "
+            "Pass a file: ledger='holdout.sqlite'."
         )
     if leading_text.startswith(":") or leading_text.startswith("file:"):
         raise ValueError(

@@ -1175,7 +1175,10 @@ class ReusableHoldout:
             try:
                 ledger_state.note(name, content)
             except TypeError as error:
-                raise TypeError(f"content must be JSON: {error}. Nothing was recorded.") from None
+                raise TypeError(
+                    f"content must be JSON: {error}. Pass text, numbers, lists or dicts, such as "
+                    "str(content). Nothing was recorded."
+                ) from None
 
     def notes(self, name: str) -> list[Any]:
         """Return the notes of a name.

@@ -75,9 +75,16 @@ class LedgerURL(str):
         if not values and default is not None:
             return default
         if len(values) != 1 or not values[0]:
+            other_parameters = [
+                (parameter, value)
+                for parameter, value in parse_qsl(urlsplit(self).query)
+                if parameter != name
+            ]
+            query = urlencode([*other_parameters, (name, "name")])
+            example = urlunsplit(urlsplit(self)._replace(query=query))
             raise ValueError(
-                f"ledger must have one {name}=, as in "
-                f"postgresql://user@host/database?holdout=name, got ledger={str(self)!r}."
+                f"ledger must have one {name}=, got ledger={str(self)!r}. A database can keep "
+                f"several holdouts. Name yours, as in ledger={example!r}."
             )
         return values[0]
 

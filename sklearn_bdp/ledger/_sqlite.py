@@ -352,7 +352,8 @@ class SQLiteBackend(Backend):
         error_class: type[LedgerError] = LedgerCorruptedError
         problem = (
             "cannot be read: the file is not a ledger, or it was truncated, overwritten or edited. "
-            "Pass the path of a new file, or restore a backup"
+            "If this is another file, pass a new path. If it was your ledger, restore a backup: a "
+            "new one does not know its answers"
         )
         if error_name.startswith(_BUSY_CODES):
             error_class = LedgerBusyError
@@ -389,7 +390,10 @@ def _check_schema(connection, path):
     """Raise LedgerError unless the file is undamaged and has a known format and its tables."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != APPLICATION_ID:
-        raise LedgerCorruptedError(f"ledger {path} is not a ledger of this package.")
+        raise LedgerCorruptedError(
+            f"ledger {path} is not a ledger of this package. Pass a new path. The holdout was not "
+            "queried."
+        )
     (file_format,) = connection.execute("PRAGMA user_version").fetchone()
     if file_format not in FORMATS:
         made_by = "another version"

@@ -48,7 +48,16 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 KEY_VARIABLE = "SKLEARN_BDP_LEDGER_KEY"
 _SHORTEST_KEY = 16
 _OTHER_COLUMNS = "other names, or another number, of columns"
-_OTHER_CORRELATION = "another correlation= than in the ledger, {!s:.80}"
+_OTHER_CORRELATION = "correlation= gives {!r:.80} here, {!r:.80} in the ledger"
+_PASS_FIRST_ARGUMENTS = "Pass the arguments of the first call."
+_OTHER_DATA_FIX = (
+    f"{_PASS_FIRST_ARGUMENTS} Put new features in a transformer of the pipeline. New records need "
+    "their own ledger (a new path), or are added to the training rows. A second ledger of the same "
+    "records does not know the answers in the first."
+)
+#: Parameters of a header that are arguments of ``HoldoutConfig``; beta as ``confidence_level``.
+_CONFIG_ARGUMENTS = ("confidence_level", "budget", "epsilon", "spending")
+_INDEPENDENT = "independent records"  # description of correlation=None
 _LOGGER = logging.getLogger("sklearn_bdp")  # events, never a value
 _LOGGER.addHandler(logging.NullHandler())
 
@@ -466,10 +475,7 @@ class Ledger:
         if problems:
             raise LedgerMismatchError(
                 f"ledger {self.backend} belongs to another holdout: {' and '.join(problems)}. "
-                "Pass the arguments of the first call. Put new features in a transformer of the "
-                "pipeline. New records need their own ledger (a new path), or belong to the "
-                "training set. A second ledger of the same records does not know the answers in "
-                "the first. The holdout was not queried."
+                f"{self._fix(expected_header, header)} The holdout was not queried."
             )
         # A header of another version may lack fields.
         with contextlib.suppress(KeyError, AttributeError, ValueError):
@@ -502,17 +508,30 @@ class Ledger:
         if _has_other_columns(expected_header, header):
             differences.append(_OTHER_COLUMNS)
         if expected_header["correlation"] != header.get("correlation"):
-            differences.append(_OTHER_CORRELATION.format(header.get("described")))
-        ledger_parameters = header.get("parameters")
-        if not isinstance(ledger_parameters, dict):
-            ledger_parameters = {}
-        # Through JSON, like those of the ledger: tuples become lists.
-        expected_parameters = json.loads(json.dumps(expected_header["parameters"]))
-        for name, expected_value in expected_parameters.items():
-            ledger_value = ledger_parameters.get(name)
-            if expected_value != ledger_value:
-                differences.append(_describe_difference(name, expected_value, ledger_value))
+            differences.append(_describe_other_correlation(expected_header, header))
+        for name, value, ledger_value in _other_parameters(expected_header, header):
+            differences.append(f"{name}={value!r} here, {ledger_value!r:.80} in the ledger")
         return differences
+
+    def _fix(self, expected_header, header):
+        """Return sentences on what to do about headers that differ.
+
+        The values in the ledger are repeated only if all differences are arguments of the user.
+        """
+        if not self._has_same_data(expected_header, header):
+            return _OTHER_DATA_FIX
+        if _has_other_columns(expected_header, header):
+            return _PASS_FIRST_ARGUMENTS
+        arguments = []
+        if expected_header["correlation"] != header.get("correlation"):
+            if header.get("described") != _INDEPENDENT:
+                return _PASS_FIRST_ARGUMENTS
+            arguments.append("correlation=None")
+        for name, _, ledger_value in _other_parameters(expected_header, header):
+            if name not in _CONFIG_ARGUMENTS:
+                return _PASS_FIRST_ARGUMENTS
+            arguments.append(f"{name}={ledger_value!r:.80}")
+        return f"Set {', '.join(arguments)}, as in the first call."
 
     def _data_difference(self, expected_header, header):
         """Return a text on how the records differ from those in the ledger, by both headers.
@@ -526,7 +545,7 @@ class Ledger:
         if _has_other_columns(expected_header, header):
             return _OTHER_COLUMNS
         if expected_header["correlation"] != header.get("correlation"):
-            return _OTHER_CORRELATION.format(header.get("described"))
+            return _describe_other_correlation(expected_header, header)
         targets_fact = SystemNote.TARGETS.value
         targets_digest = self._system_notes.get(targets_fact)
         targets_digest_in_ledger = (header.get("facts") or {}).get(targets_fact)
@@ -561,16 +580,32 @@ def _n_holdout_records(header):
     return settings.get("n") if isinstance(settings, dict) else None
 
 
-def _describe_difference(name, value, ledger_value):
-    """Return a text about a parameter that differs from that in the ledger.
+def _describe_other_correlation(expected_header, header):
+    """Return a text with both descriptions of the dependence."""
+    return _OTHER_CORRELATION.format(expected_header.get("described"), header.get("described"))
 
-    ``beta`` is described as ``confidence_level``.
+
+def _other_parameters(expected_header, header):
+    """Return name, expected value and value in the ledger of each parameter that differs.
+
+    ``beta`` is returned as ``confidence_level``. A value that the ledger lacks is None.
     """
-    if name == "beta" and isinstance(ledger_value, float):  # beta = 1 - confidence_level
-        name = "confidence_level"
-        value = float(1 - Decimal(str(value)))
-        ledger_value = float(1 - Decimal(str(ledger_value)))
-    return f"{name}={value!r} here, {ledger_value!r:.80} in the ledger"
+    ledger_parameters = header.get("parameters")
+    if not isinstance(ledger_parameters, dict):
+        ledger_parameters = {}
+    other_parameters = []
+    # Through JSON, like those of the ledger: tuples become lists.
+    expected_parameters = json.loads(json.dumps(expected_header["parameters"]))
+    for name, value in expected_parameters.items():
+        ledger_value = ledger_parameters.get(name)
+        if value == ledger_value:
+            continue
+        if name == "beta" and isinstance(ledger_value, float):  # beta = 1 - confidence_level
+            name = "confidence_level"
+            value = float(1 - Decimal(str(value)))
+            ledger_value = float(1 - Decimal(str(ledger_value)))
+        other_parameters.append((name, value, ledger_value))
+    return other_parameters
 
 
 @strip_traceback_frames  # the path may be a URL with a password

@@ -257,10 +257,18 @@ class ClassMetric(BoundedMetric):
         if classes is None and getattr(estimator, "classes_", None) is not None:
             classes = tuple(np.asarray(estimator.classes_).tolist())
         if classes is None:
+            problem = (
+                "these predictions do not show them. Pass all classes to the holdout, as in "
+                "from_targets(y, training_targets=[1, 2]). For a model without classes_, pass "
+                f"get_metric({self.name!r}, y=y_train)."
+            )
+            if hasattr(estimator, "fit"):
+                problem = (
+                    f"{type(estimator).__name__} has no classes_: fit it first. If a fitted model "
+                    f"has none, pass get_metric({self.name!r}, y=y_train)."
+                )
             raise ValueError(
-                f"{self.name} needs the classes, and the model has no classes_. Pass training "
-                f"labels, as in get_metric({self.name!r}, y=y_train). For predictions, name them: "
-                "from_targets(y, training_targets=[...]). The holdout was not queried."
+                f"{self.name} needs the classes, and {problem} The holdout was not queried."
             )
         return classes
 

@@ -185,9 +185,21 @@ class CustomScore(ClippedMetric):
         ``extreme_score`` is the one farthest outside, in score units.
         """
         declared_range, _ = self._limit_and_advice()
+        number = self.sign * extreme_score
+        lowest, highest = sorted((self.sign * self.lower, self.sign * self.upper))
+        # An example that contains the number, and more than it.
+        lowest = min(lowest, 2.0 * number, 0.0) if number < lowest else lowest
+        highest = max(highest, 2.0 * number, 0.0) if number > highest else highest
+        function_name = getattr(self.function, "__name__", "function")
+        loss_text = ", with greater_is_better=False for a loss"
+        argument = ""
+        if self.sign < 0:
+            loss_text = ""
+            argument = ", greater_is_better=False"
         raise ScoreContractError(
             f"PerRecordScore {self.name} was declared with numbers from {declared_range}, got "
-            f"{self.sign * extreme_score:.6g} on a training record ({n_outside:,} of {n:,} are "
-            "outside). Declare the range that the numbers can have (a loss: positive numbers and "
-            "greater_is_better=False), or clip them in the function. The holdout was not queried."
+            f"{number:.6g} on a training record ({n_outside:,} of {n:,} are outside). Declare the "
+            f"possible range, such as PerRecordScore({function_name}, {lowest:.4g}, {highest:.4g}"
+            f"{argument}){loss_text}. In the function, clip only rare outliers. The holdout was "
+            "not queried."
         )

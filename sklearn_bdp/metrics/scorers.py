@@ -31,6 +31,8 @@ from sklearn_bdp.metrics.registry import available_metrics
 from sklearn_bdp.metrics.scoring import final_step, get_metric, parse_scorer, requests_metadata
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 
+#: Default values of the settings that require a proven bound if changed.
+_DEFAULTS_WITHOUT_PROOF = {"epsilon": "auto", "calibration": "tight"}
 #: Number of folds of training records if the caller passes none.
 _N_FOLDS = 5
 
@@ -126,13 +128,20 @@ def _is_approximate(scoring, y, error):
 
 def _proof_needed_error(error, scoring, setting, *, has_class_bounds):
     """Return the error for a scorer without a proven bound, if a setting needs one."""
+    name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", scoring)
+    parameter = setting.partition("=")[0]
+    if parameter in _DEFAULTS_WITHOUT_PROOF:
+        default = _DEFAULTS_WITHOUT_PROOF[parameter]
+        return UnboundedMetricError(
+            f"{error} Under {setting} only metrics with a proven bound choose candidates. To "
+            f"choose by {name}, leave {parameter}={default!r}."
+        )
     if has_class_bounds:
         return UnboundedMetricError(
             f"{error} Under {setting} only metrics with a proven bound choose "
             f"candidates: {', '.join(available_metrics())}."
         )
     means = [name for name in available_metrics() if METRICS[name].is_mean]
-    name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", scoring)
     return UnboundedMetricError(
         f"scoring={name!r} has no proven bound. Under {setting}, only means over "
         f"records choose candidates: {', '.join(means)}."

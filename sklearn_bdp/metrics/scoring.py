@@ -44,7 +44,11 @@ def _build_metric(name, estimator, y, options):
     if target_type is not None and target_type not in allowed_types:
         raise ValueError(
             f"{name} needs class labels ({', '.join(allowed_types)}), got {target_type} targets. "
-            + "For numbers, set scoring='neg_mean_absolute_error'." * (target_type == "continuous")
+            + (
+                "For numbers, use a regressor and scoring='neg_mean_absolute_error'. For classes, "
+                "pass labels."
+            )
+            * (target_type == "continuous")
             + "Declare what a record counts with a PerRecordScore." * (target_type != "continuous")
         )
     classes = getattr(estimator, "classes_", None)  # those of a fitted model are public
@@ -211,7 +215,8 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
         return dataclasses.replace(metric, note=note + metric.note)
     raise UnboundedMetricError(
         f"estimator={type(estimator).__name__} is neither a classifier nor a regressor, so nothing "
-        "is known about the range of its score. Pass scoring=, for your own score a PerRecordScore."
+        "is known about the range of its score. Set scoring=PerRecordScore(function, lower, "
+        "upper), where function(estimator, X, y) returns one number per record."
     )
 
 

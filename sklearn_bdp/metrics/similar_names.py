@@ -131,20 +131,23 @@ def unknown_metric_error(
     Returns
     -------
     ValueError
-        With the metric, or the call of ``make_scorer``, that the name may mean.
+        With the metric, or the call of ``make_scorer``, that the name may mean, or else with the
+        available metrics.
     """
     metric = similar_metric(name, [*available, *names])
     hint = f" Did you mean {metric!r}?" if metric else ""
     if metric.endswith("_error"):
         hint += " For a classifier, use 'neg_brier_score' or 'neg_log_loss'."
     scorer_arguments = _FUNCTIONS.get(_plain(name).removesuffix("score"))
-    if scorer_arguments is not None:
+    if scorer_arguments is not None and names:  # plans, without names, do not accept scorers
         hint = f" Pass scoring=make_scorer({scorer_arguments})."
+    hint = hint or (
+        f" Metrics with a proven interval for all kinds of records: {', '.join(available)}. "
+        "Searches and final reports also take the names of sklearn.metrics.get_scorer_names(), "
+        "make_scorer(function) and PerRecordScore(function, lower, upper)."
+    )
     return ValueError(
-        f"scoring={name!r} is not the name of a metric.{hint} Metrics with a proven "
-        f"interval for all kinds of records: {', '.join(available)}. All names of scikit-learn "
-        "choose candidates. Your own: PerRecordScore(function, lower, upper). The holdout was not "
-        "queried."
+        f"scoring={name!r} is not the name of a metric.{hint} The holdout was not queried."
     )
 
 

@@ -211,10 +211,16 @@ class HoldoutScorer:
         self, holdout: ReusableHoldout, scoring: str | Callable[..., Any] | None = None
     ) -> None:
         if not isinstance(holdout, ReusableHoldout):
-            name = f"holdout, scoring={holdout!r}" if isinstance(holdout, str) else "holdout"
+            fix = (
+                "Pass HoldoutScorer(ReusableHoldout(X_val, y_val)), with records that no model is "
+                "fitted on."
+            )
+            if isinstance(holdout, str):
+                fix = f"Pass the holdout first: HoldoutScorer(holdout, scoring={holdout!r})."
+            if isinstance(getattr(holdout, "holdout_", None), ReusableHoldout):
+                fix = "Pass the holdout of the search: HoldoutScorer(search.holdout_)."
             raise TypeError(
-                f"holdout must be a ReusableHoldout, got {type(holdout).__name__}. Pass the "
-                f"holdout first: HoldoutScorer({name})."
+                f"holdout must be a ReusableHoldout, got {type(holdout).__name__}. {fix}"
             )
         check_scoring(scoring)
         self.holdout = holdout

@@ -19,10 +19,11 @@ import sklearn
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.base import is_classifier
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
 from sklearn.utils import Bunch, indexable
 from sklearn.utils.metadata_routing import process_routing
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp._version import __version__
@@ -67,7 +68,6 @@ from sklearn_bdp.utils.sklearn_compat import (
 )
 from sklearn_bdp.utils.validation import caller_level, check_integer, check_real
 
-_NEEDS_HOLDOUT = "This %(name)s needs a fit with a holdout: call fit, and do not set holdout=None."
 #: Largest distance from the best cross-validated score, in standard errors of the difference, at
 #: which a candidate is verified with ``verify="auto"``.
 _MAX_STANDARD_ERRORS = 3.0
@@ -105,7 +105,9 @@ _PARAMETER_HINTS = {
     "n_iter": "Set n_iter=20 to sample 20 candidates, or n_iter=None for all of them.",
     "random_state": "Set random_state=0.",
     "refit": "Set refit=True to keep the best verified model.",
-    "verify": "Leave verify='all', or set the number of candidates to verify.",
+    "verify": (
+        "Set verify='all' or a number of candidates. holdout=None searches without verification."
+    ),
 }
 
 
@@ -817,7 +819,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
             If the training records are not known in this process, or the model cannot be fitted
             again.
         """
-        check_is_fitted(self, "holdout_", msg=_NEEDS_HOLDOUT)
+        _check_has_holdout(self)
         if n_candidates is None:
             n_candidates = len(self.cv_results_["params"])
         n_queries = check_integer("n_candidates", n_candidates, low=1) * self._n_metrics
@@ -844,7 +846,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         of training records, or of dates, in [0, 1], NaN if it is unknown. Raises ValueError if the
         search is not fitted with a holdout or kept no model.
         """
-        check_is_fitted(self, "holdout_", msg=_NEEDS_HOLDOUT)
+        _check_has_holdout(self)
         if not hasattr(self, "best_estimator_"):
             raise ValueError(
                 "final_report needs best_estimator_, which refit=False does not keep: call "
@@ -853,6 +855,16 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         models = {short_name(self.best_estimator_, self.best_params_): self.best_estimator_}
         cv_score = float(self.cv_results_["cv_score"][self.best_index_])
         return models, cv_score, self._metric, self._variance
+
+
+def _check_has_holdout(search):
+    """Raise NotFittedError unless a search was fitted with a holdout."""
+    if hasattr(search, "holdout_"):
+        return
+    problem = "is not fitted. Call fit(X, y) first."
+    if hasattr(search, "cv_results_"):
+        problem = "was fitted without a holdout (holdout=None). Set holdout=0.25 and fit again."
+    raise NotFittedError(f"This {type(search).__name__} {problem}")
 
 
 def _may_be_best(scores, standard_errors, cross_validation):

@@ -193,7 +193,12 @@ def plan_holdout(
     >>> plan_holdout(tau=0.1, n_queries=100, budget=1)
     6636
     """
-    check_real("tau", tau, low=0.0, high=0.5, closed="neither")
+    try:
+        check_real("tau", tau, low=0.0, high=0.5, closed="neither")
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"{error} It is the largest error of an answer, in score units, such as tau=0.05."
+        ) from None
     check_option("route", route, ROUTES)
     model = continued(correlation)
     task = Task.checked(1, model, n_queries=n_queries, budget=budget, beta=beta, c=c)

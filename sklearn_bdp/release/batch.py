@@ -468,9 +468,10 @@ def exhausted_error(settings, last, *, answered=0, unanswered):
     ``settings``: Calibration. ``last``: totals of the ledger. ``answered``, ``unanswered``: numbers
     of new queries of the batch.
     """
+    verb = "was" if answered == 1 else "were"
     return BudgetExhaustedError(
         f"budget={settings.budget} is used up. Answered in all: {last.n_answered}, corrected by "
-        f"the holdout: {last.n_above}. Of this batch {answered} were answered, {unanswered} were "
+        f"the holdout: {last.n_above}. Of this batch, {answered} {verb} answered and {unanswered} "
         "not. Recorded answers are in history() and remain free. Set on_exhausted='nan' or "
         "'cv' to continue without the holdout. Only new records add budget."
     )

@@ -96,7 +96,7 @@ def check_open(ledger_state: Any) -> None:
     if last.closed:
         raise HoldoutClosedError(
             f"This holdout was closed by its final report on {last.time[:10]}. Its intervals "
-            "assume no later queries. holdout.report_ shows the report again, and recorded answers "
-            "remain free by key. Pass all models and metrics to one final_report(). Use new "
-            "records for further ones."
+            "assume no later queries. holdout.report_ shows it again (search.holdout_.report_), "
+            "and recorded answers remain free. Anything else needs new records. There, pass all "
+            "models and metrics to one final_report()."
         )

@@ -316,11 +316,9 @@ def _check_no_privacy_level(parameters):
     for name, default in (("epsilon", "auto"), ("calibration", "tight")):
         if parameters[name] != default:
             raise ValueError(
-                f"{name}={parameters[name]!r} needs a declared chain: correlation='time' assumes "
-                "nothing about dependence, which then bounds no level of privacy. Declare a "
-                "transition matrix, MarkovChain.from_scores(scores) or "
-                "MarkovChain.from_autocorrelation_time(records), or leave "
-                f"{name}={default!r}."
+                f"{name}={parameters[name]!r} needs a model of the dependence, and "
+                f"correlation='time' assumes none. Leave {name}={default!r}, or set "
+                "correlation=MarkovChain.from_autocorrelation_time(5) if 5 records is yours."
             )
 
 

@@ -115,7 +115,7 @@ def warn_if_vacuous(settings: Calibration, model: CorrelationModel) -> bool:
     warnings.warn(
         f"The holdout of {scheme.n_units} {unit_text} is too small: a first score near 1/2 is only "
         f"known to ±{min(first_half_width, 0.5):.2g}. {required_text}{alternative}A final report "
-        "is narrower: plan_search(half_width=0.1) computes the records that it needs.",
+        "is narrower: plan_search(half_width=0.1) computes how many it needs.",
         UninformativeIntervalWarning,
         stacklevel=caller_level(),
     )

@@ -479,7 +479,8 @@ def _checked_score_array(scores, n):
         n_wrong = int(np.count_nonzero(~((array >= 0.0) & (array <= 1.0))))
         raise ValueError(
             f"per_record_scores must be finite and in [0, 1], {n_wrong} of {array.size} are not. "
-            "Rescale bounded scores. A record on which a model fails gets the worst score, 0."
+            "Rescale: (scores - lower) / (upper - lower). Give a record on which a model fails 0, "
+            "the worst score."
         )
     return array
 

@@ -19,6 +19,7 @@ from sklearn_bdp.correlation.dates import (
     as_time_span,
     date_level,
     date_numbers,
+    date_text,
     index_dates,
     shift_dates,
 )
@@ -318,9 +319,10 @@ def _check_alignment(name, prediction_dates, holdout_dates):
     missing_dates = np.setdiff1d(holdout_dates, prediction_dates)
     if len(missing_dates):
         raise ValueError(
-            f"{name} must have a value for each of the {len(holdout_dates)} holdout dates, but has "
-            f"none for {len(missing_dates)} of them, such as {missing_dates[0]}. {remedy} The "
-            "holdout was not queried."
+            f"{name} has no value for {len(missing_dates)} of the {len(holdout_dates)} holdout "
+            f"dates, such as {date_text(missing_dates[0])}. Forecast the dates of the holdout "
+            f"rows. Pass {name}.to_numpy() only if the dates alone are wrong. The holdout was not "
+            "queried."
         )
 
 

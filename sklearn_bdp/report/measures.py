@@ -409,9 +409,13 @@ class PrecomputedPredictions:
                 provided = "probabilities"
             elif self.values.ndim == 2:
                 provided = "scores of labels"
+        fix = _NAME_CLASSES
+        if hasattr(self, "classes_"):
+            fix = f"Pass {' or '.join(f'model.{method}(X)' for method in methods)}"
+            fix += ", or set scoring='accuracy'." if provided == "labels or numbers" else "."
         return TypeError(
-            f"scoring={name!r} reads {required}, and predictions are {provided}. The holdout was "
-            f"not queried. {'' if hasattr(self, 'classes_') else _NAME_CLASSES}".rstrip()
+            f"scoring={name!r} reads {required}, and predictions are {provided}. {fix} The holdout "
+            "was not queried."
         )
 
 
@@ -890,7 +894,9 @@ def _checked_predictions(name, predictions, y, y_train):
         check_targets(name, predictions)
     elif values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError(
-            f"predictions {name!r} must be finite: fill missing ones. The holdout was not queried."
+            f"predictions {name!r} must be finite, {np.sum(~np.isfinite(values)):,} of "
+            f"{values.size:,} are not. Predict these records, too, or fill them, as in "
+            "np.where(np.isfinite(y_pred), y_pred, y_train.mean()). The holdout was not queried."
         )
     classes = classes_of(None, y_train)
     if y_train is None:
@@ -922,8 +928,8 @@ def _check_length(name, predictions, n):
         allowed = "predictions" if name == "y_pred" else "a fitted model or predictions"
         raise TypeError(
             f"{name!r} must be {allowed} of the {n} holdout records in their order, got "
-            f"{type(predictions).__name__} of shape {shape}. Predict the rows X[holdout_indices_] "
-            "of the search, or those that ReusableHoldout got. The holdout was not queried."
+            f"{type(predictions).__name__} of shape {shape}. Predict X[search.holdout_indices_] "
+            "(.iloc in pandas), or the rows passed to ReusableHoldout. The holdout was not queried."
         )
 
 

@@ -917,14 +917,15 @@ def _column_of_holdout(holdout, by):
         column = holdout.X[by] if is_frame else safe_indexing(holdout.X, by, axis=1)
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise ValueError(
-            f"by must be a column of X or {{name: labels}}, got {by!r}. {_columns_text(holdout.X)}"
-            "The holdout was not queried."
+            f"by must be a column of X or {{name: labels}}, got {by!r}. Pass "
+            f"by={{{str(by)!r}: labels}}, one label per holdout record"
+            f"{_columns_text(holdout.X)}. The holdout was not queried."
         ) from error
     return {str(by) if is_frame else f"column {by}": column}
 
 
 def _columns_text(X):
-    """Return a sentence that lists columns of a table, "" if it is not a table."""
+    """Return the end of a sentence: the columns of a table, "" if it is not a table."""
     shape = getattr(X, "shape", ())
     if len(shape) != 2:
         return ""
@@ -932,7 +933,7 @@ def _columns_text(X):
     names = [repr(column) for column in columns[:_MAX_COLUMNS]]
     if len(columns) > _MAX_COLUMNS:
         names.append("...")
-    return f"Columns of X: {', '.join(names)}. "
+    return f", or a column of X: {', '.join(names)}"
 
 
 def _subgroup_labels(name, labels, n):

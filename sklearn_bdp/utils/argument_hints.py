@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from sklearn_bdp.utils.sklearn_compat import InvalidParameterError
 
 _Class = TypeVar("_Class", bound=type[Any])
+_MAX_LENGTH = 60  # characters of an argument in a message
 
 
 def with_argument_hints(
@@ -21,7 +22,8 @@ def with_argument_hints(
     Parameters
     ----------
     hints : mapping of str to str
-        Fix by name of an argument that the class does not have.
+        Fix by name of an argument that the class does not have. ``(...)`` stands for a call with
+        that argument.
     required : mapping of str to str, default=None
         Fix by name of an argument without a default, for a call without it.
 
@@ -38,11 +40,10 @@ def with_argument_hints(
 
         @functools.wraps(init)
         def checked_init(self, *args, **kwargs):
-            for name in kwargs:
+            for name, value in kwargs.items():
                 if name in hints:
-                    raise TypeError(
-                        f"{decorated_class.__name__} has no argument {name!r}. {hints[name]}"
-                    )
+                    hint = hints[name].replace("(...)", f"({_argument_text(name, value)})")
+                    raise TypeError(f"{decorated_class.__name__} has no argument {name!r}. {hint}")
             for name in argument_names[len(args) :]:
                 if name in (required or {}) and name not in kwargs:
                     raise TypeError(
@@ -54,6 +55,12 @@ def with_argument_hints(
         return decorated_class
 
     return decorate
+
+
+def _argument_text(name, value):
+    """Return the code of an argument, ``...`` for a long value or one that may be a URL."""
+    text = f"{name}={value!r}"
+    return text if len(text) <= _MAX_LENGTH and "://" not in text else "..."
 
 
 def with_parameter_hint(

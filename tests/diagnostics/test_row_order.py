@@ -150,11 +150,11 @@ def test_a_series_is_verified_on_its_sorted_future(correlation, index_type):
         fit_with_warnings(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2], correlation=correlation)
     order = np.random.default_rng(0).permutation(300)
     shuffled_validation = {"X_val": X[late_rows].iloc[order], "y_val": y[late_rows].iloc[order]}
-    with refused(ValueError, "X_val.sort_index()"):
+    with refused(ValueError, "X_val.iloc[order]"):
         fit_with_warnings(
             X[early_rows], y[early_rows], **shuffled_validation, correlation=correlation
         )
-    with refused(ValueError, "X.sort_index()"):
+    with refused(ValueError, "X.iloc[order]"):
         fit_with_warnings(X[::-1], y[::-1], correlation=correlation)
     fit_result = fit_with_warnings(
         X[early_rows],

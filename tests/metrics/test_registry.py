@@ -89,10 +89,11 @@ def test_errors_of_unbounded_metrics_name_the_final_report(name):
         get_metric(name)
 
 
-def test_an_unknown_name_raises_with_the_available_names():
-    with refused(ValueError, "'accuracy'", "accuracy, balanced_accuracy") as caught:
-        get_metric("acuracy")
-    assert not isinstance(caught.value, UnboundedMetricError)
+def test_an_unknown_name_raises_with_a_similar_name_or_the_available_names():
+    for name, suggestion in (("acuracy", "'accuracy'"), ("ndcg", "accuracy, balanced_accuracy")):
+        with refused(ValueError, suggestion) as caught:
+            get_metric(name)
+        assert not isinstance(caught.value, UnboundedMetricError)
 
 
 @pytest.mark.parametrize("scoring", [["accuracy"], {"a": "accuracy"}, 3, ("accuracy", "roc_auc")])
