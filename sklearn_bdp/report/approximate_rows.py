@@ -25,7 +25,7 @@ _NO_TARGET = "The largest error of new records depends on their number. It has n
 _SEVERAL_MEDIANS = "The median error of several outputs has no interval."
 _MEDIAN_OF_CHAIN = "The median error of dependent records has no interval."
 NEEDS_CHAIN = "An approximate row needs a declared chain (a long run)."
-#: Approximate intervals that cover this part of the range, or more, are left out.
+#: Approximate intervals that cover this part of a bounded range, or more, are left out.
 _MAX_RANGE_SHARE = 0.95
 #: Approximate intervals that are this many times as wide as the proven one are left out.
 _MAX_PROVEN_RATIO = 1.5
@@ -37,9 +37,9 @@ _CALIBRATION, _MAX_CALIBRATION_WIDTH = ("calibration_slope", "calibration_interc
 class ApproximateRows:
     """Values of the statements of a plan and their approximate intervals, in score units.
 
-    A row of two models or two subgroups is the second minus the first. Functions of
-    :mod:`sklearn_bdp.intervals` take the *sides* of a row, the first minus the second: predictions
-    and a mask or weights of records.
+    A difference of two models or two subgroups is the second minus the first. Functions of
+    :mod:`sklearn_bdp.intervals` take its *sides*, the first minus the second: predictions and a
+    mask or weights of records.
     """
 
     def __init__(self, plan: Plan, records: ScoredRecords, units: SamplingUnits) -> None:
@@ -50,8 +50,8 @@ class ApproximateRows:
     def value(self, statement: Statement) -> float:
         """Return the reported value in score units: a score, a difference or a skill score.
 
-        NaN without a record that counts. Raise UndefinedScore if a scorer fails, or a model on a
-        record that then has no worst score.
+        It may be NaN. Raise UndefinedScore if a scorer or a model fails and records have no worst
+        score.
         """
         if statement.skill:
             baseline_loss, model_loss = (
@@ -95,7 +95,7 @@ class ApproximateRows:
     def informative_interval(
         self, statement: Statement, log_alpha: float, proven_ends: Any
     ) -> tuple[list[float] | None, list[str]]:
-        """Return the ends of an approximate interval, None without one, and its notes.
+        """Return the ends of an approximate interval, None without one, and notes.
 
         Rows that are left out because of their width still count in the family: the probability
         that any row fails only shrinks.
@@ -126,11 +126,7 @@ class ApproximateRows:
         return ends, list(interval.notes)
 
     def uses_unclipped_errors(self, statement: Statement) -> bool:
-        """Return whether the metric clips errors, and an approximate row over dates does not.
-
-        False for several outputs, and if a model fails on a record: both then use clipped errors
-        (theory G31).
-        """
+        """Return whether the metric clips errors and unclipped ones can be used (theory G31)."""
         return self._unclipped(statement) is not None
 
     def _interval(self, statement, alpha):
@@ -156,9 +152,9 @@ class ApproximateRows:
         return self._within_range(self._in_score_units(row, statement), statement, alpha)
 
     def _row_without_jackknife(self, statement, alpha):
-        """Return the row of a median error, by order statistics, or of the largest error.
+        """Return the row of a median error, by order statistics if they apply, or a largest error.
 
-        The largest error has a value, but no interval.
+        Without an interval, its limits are NaN.
         """
         is_one_score = len(statement.models) == 1 and not statement.subgroups
         value = self.value(statement)
@@ -205,7 +201,7 @@ class ApproximateRows:
         return ""
 
     def _in_score_units(self, row, statement):
-        """Return a row in score units: the row of one score that is a proportion is in [0, 1]."""
+        """Return a row in score units; a proportion of one model is in [0, 1] before."""
         metric = statement.measure.metric
         is_one_score = len(statement.models) == 1 and len(statement.subgroups) < 2
         if not (metric.is_mean and metric.is_binary and is_one_score):
@@ -217,13 +213,13 @@ class ApproximateRows:
         return row._replace(value=value, lower=lower, upper=upper)
 
     def _within_range(self, row, statement, alpha):
-        """Return the row of one score with limits inside its range; other rows unchanged.
+        """Return a row, with limits inside the range of a scorer if this range is known.
 
         ``alpha`` is the failure probability of both limits together.
 
         Near the best score few records are wrong: leaving them out one by one shows no spread, or
-        one that leads beyond the range. A metric of labels of independent records then has the
-        limits of theory G34. Other limits beyond the range are moved to its ends.
+        one that leads beyond the range. Metrics of labels of independent records may then have the
+        limits of theory G34.
         """
         scorer = _scorer_of_labels(statement.measure.metric)
         is_one_score = len(statement.models) == 1 and not (statement.subgroups or statement.skill)
@@ -245,10 +241,9 @@ class ApproximateRows:
         return row._replace(lower=float(ends[0]), upper=float(ends[1]))
 
     def _limits_of_labels(self, metric, model_name, alpha):
-        """Return limits from the predicted labels of a model, or None without them.
+        """Return limits from the predicted labels of a model, or None if they do not apply.
 
-        None for targets that are no classes, for a model that fails or predicts unknown labels, and
-        for metrics without such limits. ``alpha``: failure probability of both limits together.
+        ``alpha``: failure probability of both limits together.
         """
         if self.records.y.ndim != 1 or self.records.y.dtype.kind == "f":
             return None
@@ -280,8 +275,8 @@ class ApproximateRows:
     def _unclipped(self, statement):
         """Return the unclipped statistic of a clipped error and the sides of its row, or None.
 
-        Approximate rows over dates need no range: they use unclipped errors (theory G31). None for
-        other metrics, for several outputs, and if a model fails on a record.
+        Approximate rows over dates need no range (theory G31). None for other metrics, for several
+        outputs, and if a model fails on a record.
         """
         metric = statement.measure.metric
         if not isinstance(metric, ClippedError) or self.records.y.ndim != 1:
@@ -301,9 +296,8 @@ class ApproximateRows:
     def _statistic_and_sides(self, statement):
         """Return the statistic of a row, the targets in its form, and the sides of the row.
 
-        A skill score has one side: losses of shape (2, n), those of the baseline first. Neither
-        approximate nor proven intervals use records of weight zero, which large groups have with
-        ``per="record"``.
+        A skill score has one side: losses of shape (2, n), those of the baseline first. Masks leave
+        out records of weight zero, which large groups have with ``per="record"``.
         """
         if statement.skill:
             losses = np.vstack(
@@ -326,7 +320,7 @@ def _lack_of_information(statement, ends, proven_ends, *, is_bounded):
     """Return why an approximate interval is not informative, or an empty text.
 
     Such an interval covers nearly the range of the metric, is much wider than the proven one, or
-    contains any calibration.
+    is too wide for a metric of calibration.
     """
     width = ends[1] - ends[0]
     _, low, high = statement.quantity
@@ -343,7 +337,7 @@ def _lack_of_information(statement, ends, proven_ends, *, is_bounded):
 
 
 def _scorer_of_labels(metric):
-    """Return scikit-learn's scorer of a metric: its own, or that of a metric of labels; or None."""
+    """Return scikit-learn's scorer of a metric of labels, else the metric's own one or None."""
     statistic = metric.unit_statistic
     if statistic.scale == "signed" and statistic.response == "labels":
         return get_scorer(metric.name)

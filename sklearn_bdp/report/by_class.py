@@ -1,8 +1,8 @@
 """Proven limits of scores that weigh records by class: ROC AUC and means over classes.
 
-Every limit is computed from one record of each unit, drawn at random in secret. Given the labels of
-these records, their scores are independent, and the counts of the classes can be read (theory G12,
-G19, G36).
+Limits are computed from one record of each unit, drawn at random. Given the labels of these
+records, their scores are independent, and the counts of the classes can be read (theory G12, G19,
+G36).
 """
 
 from __future__ import annotations
@@ -101,16 +101,16 @@ def auc_limits(
 ) -> tuple[float, float]:
     """Return limits of ROC AUC that fail together with probability at most ``exp(log_failure)``.
 
-    They are computed from pairs of records, or from bets on the placements of the rarer class. The
-    class counts and the expected moments decide which are expected to be narrower. Without records
-    of a class, the limits are 0 and 1.
+    They are computed from pairs of records, or from bets on the placements of the rarer class. If
+    bets are valid, the class counts and the expected moments decide which. Without records of a
+    class, the limits are 0 and 1.
 
     Parameters
     ----------
     by_class : ClassScores
         Scores and classes of all records.
     positions : ndarray of int
-        Positions of independent records, in a secret order.
+        Positions of independent records, in random order.
     log_failure : float
         Log of the failure probability of both limits.
     moments : AucMoments

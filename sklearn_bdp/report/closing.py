@@ -1,8 +1,8 @@
 """Closing a holdout: a report is begun, computed in memory, and recorded with the closing.
 
-The start is recorded before any holdout record is read, and it is charged as a report that does not
-finish. One record then closes the holdout and contains the report. Without that record the holdout
-stays open, nothing of the attempt is shown, and the charge remains (theory G35).
+The start is recorded before any model is scored on the holdout, and it is charged as a report that
+does not finish. One record then closes the holdout and contains the report. Without that record the
+holdout stays open, nothing of the attempt is shown, and the charge remains (theory G35).
 """
 
 from __future__ import annotations
@@ -68,7 +68,6 @@ def close_holdout(
         Identity of the report, in JSON: equal for two calls of the same report.
     compute : callable
         Takes the :class:`BatchContext` of the report; returns the closing record and the answers.
-        It is the first to read the holdout.
     fixed : object, default=None
         Further values fixed before the holdout is read, in JSON.
     check : callable, default=None

@@ -86,7 +86,7 @@ def _closing_report(holdout, plan, training, variance):
 def _with_refitted_recipes(plan, holdout):
     """Return a plan whose models are recipes: each is refitted before every block of dates.
 
-    Predictions that were passed stay the same. Recipes are fitted when they first predict.
+    Predictions stay the same. Recipes are fitted when they first predict.
     """
     models = {}
     for name, model in plan.models.items():
@@ -97,7 +97,7 @@ def _with_refitted_recipes(plan, holdout):
 
 
 def _fixed_values(statement):
-    """Return the values that a row uses and that training records determine, in JSON.
+    """Return the values of a row that are fixed before the holdout is read, in JSON.
 
     They are the expected moments, the largest difference, the expected value, and a list of the
     same values for each recall.

@@ -86,8 +86,8 @@ class ReportRow(NamedTuple):
     def printed_notes(self) -> list[str]:
         """Notes that the table prints.
 
-        Left out are those on a missing approximate interval, on few errors, and on rare large
-        losses, which the report mentions once.
+        Left out are those on an approximate interval that a proven row lacks, on few errors, and on
+        rare large losses, which the report mentions once.
         """
         unprinted = [FEW_ERRORS, HEAVY_NOTE]
         return [
@@ -106,7 +106,8 @@ class FinalReport(RenderedResult):
     rows : tuple of ReportRow
         Rows, each with up to two intervals: a proven one and an approximate one.
     confidence_level : float
-        Minimum probability that all proven intervals the holdout ever gave are correct.
+        Minimum probability that all proven intervals the holdout ever gave are correct; with
+        ``joint=False``, that a single one of this report is.
     n : int
         Number of holdout records.
     n_answered, n_above, n_batches : int
@@ -121,9 +122,9 @@ class FinalReport(RenderedResult):
         Nominal failure probability of each approximate row; None for a report through noise, which
         has no such rows.
     units : tuple of (int, str)
-        Number of independently drawn units, and their name in the plural.
+        Number of sampling units, and their name in the plural.
     per : {"unit", "record"}
-        Units that each score is a mean over, with equal weights.
+        Units that have equal weights in each score.
     baseline : str or None
         The model that others are compared with.
     refit : str
@@ -230,7 +231,7 @@ class FinalReport(RenderedResult):
         -------
         str
             Sample size and positives, earlier use of the holdout, the first estimate with its
-            interval and target, and coverage and methods of all intervals. Losses are positive.
+            interval and target, and coverage and methods of intervals. Losses are positive.
         """
         _, legend = _short_model_names([row.model for row in self.rows])
         has_several_models = len(legend) > 1
@@ -334,10 +335,10 @@ class FinalReport(RenderedResult):
         Parameters
         ----------
         over : {"time"}, default=None
-            Draw the scores of the first metric over the dates, of at most two models, each with the
-            interval of the period as a band. For records in time, in the process that made the
-            report. By default proven intervals are drawn thin, approximate ones thick, and the
-            baseline is marked.
+            Draw the scores of the first metric over the dates, of at most two models, and the
+            intervals of the period as bands. For a proven first row of records in time, in the
+            process that made the report. By default proven intervals are drawn thin, approximate
+            ones thick, and a baseline is marked.
         ax : matplotlib Axes, default=None
             Axes to draw on; new ones by default.
 
@@ -393,7 +394,7 @@ class FinalReport(RenderedResult):
             ax.axvline(row.value, color="gray", linestyle="--", linewidth=1.0, label="baseline")
 
     def _plot_over_time(self, ax):
-        """Draw the scores of at most two models by date, each with the interval of the period."""
+        """Draw the scores of at most two models by date, and the intervals of the period."""
         dates, scores = self._over_time()
         window = max(1, len(dates) // 20)
         for (row_index, date_scores), color in zip(scores.items(), _MODEL_COLORS, strict=False):
@@ -496,7 +497,8 @@ def _unclipped_rows(name, rows):
 def _short_metric_names(rows):
     """Return a short name for each row's metric, and a legend.
 
-    The legend has pairs of a short name and the detail that it leaves out, and the positive class.
+    The legend has pairs of a short name and the detail that it leaves out, and the positive class
+    if all rows with one have the same.
     """
     classes = {row.positive for row in rows} - {""}
     short_names = []

@@ -1,8 +1,8 @@
 """Forecast of a final report from training records: the same rows, before the holdout is closed.
 
 A fold of the training set plays the holdout. Models that are fitted on the other folds are scored
-on its records, drawn with replacement to the number and groups of the holdout records. Rows are
-computed as in a report, at the levels that a report would have now. No holdout record is read.
+on as many of its records, repeated if necessary. Rows are computed as in a report, at the levels
+that a report would have now. No holdout record is read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BASELINE = "baseline"  # a model's own name is longer: it holds its parameters
 class RowForecast(NamedTuple):
     """Expected widths of one row of a final report, in score units."""
 
-    model: str  # name of a model, or of a difference, such as "b minus a"
+    model: str  # name of a model, or of a comparison, such as "b minus a"
     metric: str
     subgroup: str  # empty for all records
     value: float  # on training records that the model was not fitted on; NaN if undefined
@@ -51,7 +51,7 @@ class RowForecast(NamedTuple):
 
 
 class _TrainingSample:
-    """Training records in the place of the holdout records: as many, and related like them."""
+    """Training records in the place of the holdout records, with the holdout's dependence."""
 
     def __init__(self, holdout: Any, X: Any, y: Any) -> None:
         self.X = X
@@ -185,9 +185,10 @@ def _median_row(forecasts):
 def _rows_like_holdout(holdout, groups, fold):
     """Return positions of test records in the training data, as many as holdout records.
 
-    Of independent groups, they are in groups of the same sizes as in the holdout. In time they are
-    in ascending order, and begin again if the fold is too short. ``groups``: group of each of the
-    rows that the folds divide, None without groups. ``fold``: a :class:`TrainingFold`.
+    If groups are independent and known, each holdout group is replaced by the records of a test
+    group of similar size, cut or repeated to its size. In time, positions ascend, and begin again
+    if the fold is too short. ``groups``: group of each of the rows that the folds divide, None
+    without groups. ``fold``: a :class:`TrainingFold`.
     """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.in_time_order or scheme.calendar is not None:

@@ -50,7 +50,7 @@ _EXPECTED_SIDE_FRACTION = 0.8
 _MIN_VARIANCE = 1e-4
 #: Smallest variance of differences, as a fraction of the mean square of the largest possible one.
 _MIN_VARIANCE_OF_PAIR = 1e-3
-_MAX_EARLIER_LENGTHS = 4  # earlier dates that are scored, in lengths of the holdout
+_MAX_EARLIER_LENGTHS = 4  # most earlier dates that are scored, in lengths of the holdout
 
 
 def past_horizon(scheme: SamplingScheme) -> int:
@@ -71,8 +71,8 @@ def forecast(
 ) -> PrecomputedPredictions:
     """Return a forecast for each record: the last known target, or that of a season before.
 
-    Some of its values are holdout targets: no check of predictions may read them. ``name``: keyword
-    of the forecast. ``classes``: of the targets, None of a regression. Raise ValueError without
+    Its values may be holdout targets: no check of predictions may read them. ``name``: keyword of
+    the forecast. ``classes``: of the targets, None of a regression. Raise ValueError without
     enough targets before the holdout, and unless each date has one record.
     """
     n = holdout.n
@@ -98,7 +98,7 @@ def forecast(
 
 
 def _lag(name, horizon):
-    """Return the number of dates between a forecast's own date and the target that it repeats.
+    """Return the number of dates from the target that a forecast repeats to the date it predicts.
 
     ``name``: keyword of the forecast. ``horizon``: least number of dates before the outcome.
     """
@@ -230,7 +230,7 @@ def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> 
 
 
 def _first_dates_of_spans(dates, time_span, every):
-    """Return the position of the first date in or after each span of time, without repetition.
+    """Return the position of the first date at or after the start of each span, without repetition.
 
     The last position is ``len(dates)``, after all dates. ``dates``: different dates, ascending, or
     None. ``every``: the span as passed, for the error. Raise ValueError unless the type of
@@ -256,7 +256,7 @@ def _describe_time_span(time_span):
 
 
 def unique_dates(holdout: Any) -> Any:
-    """Return the different dates of a holdout, ascending, or None if they are not known.
+    """Return the dates of a holdout in time, ascending, or None if they are not known.
 
     Dates are of type ``datetime64``, or numbers.
     """
@@ -300,7 +300,7 @@ def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
 
 
 def _check_alignment(name, prediction_dates, holdout_dates):
-    """Raise ValueError unless each holdout date has one record and one prediction.
+    """Raise ValueError if predictions cannot be aligned with the holdout records by date.
 
     ``prediction_dates``: date of each prediction. ``holdout_dates``: date of each record, None if
     dates are not known. Both are of type ``datetime64``, or numbers.
@@ -421,8 +421,8 @@ def clip_notes(
     """Return sentences on the clip of a row of errors, in time.
 
     They begin with the clip and end with those of :func:`beyond_clip_notes`. If the clip comes from
-    training errors, they state the percentage of these errors beyond it and, if the training
-    targets are known, the half-width that the interval would have with their range declared.
+    training errors, they state the percentage of these errors beyond it and, if the range of the
+    training targets is known, the half-width that the interval would have with it declared.
     ``statement``, ``records``, ``units`` and ``log_failure`` are those of :func:`past_limits`;
     ``plan``: of the report.
     """
@@ -514,12 +514,9 @@ class PairedDifference(NamedTuple):
 def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> PairedDifference:
     """Return the difference of two models on each record, with its limits.
 
-    The limits follow from the forecasts. For absolute errors they are minus and plus the distance
-    of the forecasts; squared and pinball errors have other limits (theory G31). For classes they
-    are the smallest and the largest difference over all outcomes. They are -1 and 1 for metrics
-    whose differences the forecasts do not bound, for more than 20 classes, and for records of a
-    regression that a model fails on. For labels without known classes they are -1 and 1, too, or 0
-    for equal forecasts.
+    The limits follow from the forecasts if these bound the difference (theory G31). For up to 20
+    known classes they are the smallest and the largest difference over all outcomes. Limits that
+    the forecasts do not give are -1 and 1.
 
     Parameters
     ----------
@@ -603,7 +600,7 @@ def past_limits(
     Parameters
     ----------
     statement : Statement
-        The row, with the moments that are expected from earlier dates.
+        The row, with its expected moments.
     records : ScoredRecords
         Holdout records.
     units : SamplingUnits
@@ -641,7 +638,7 @@ def _past_limits_of_difference(statement, records, units, classes, log_failure):
     Arguments are those of :func:`past_limits`.
     """
     expected = statement.moments.center
-    # Expected by earlier dates, so that it is fixed before the holdout is read.
+    # The side is chosen before the holdout is read.
     lower_fraction = 0.5
     if expected > 0.0:
         lower_fraction = _EXPECTED_SIDE_FRACTION
@@ -665,10 +662,10 @@ def past_moments(statement: Any, plan: Any, holdout: Any, variance: float | None
     """Return the expected mean and variance of a date's score, or of its difference.
 
     A score is in [0, 1], a difference in units of ``PairedDifference.unit``. The stakes of the
-    martingale are chosen for these moments: any are valid, accurate ones give narrow intervals.
-    ``variance``: of a record's score in this row, out of fold, from a search. If it is None, NaN or
-    0, models are scored on records before the holdout. Default moments are returned if that fails,
-    and if there are no such records.
+    martingale are chosen for these moments: any are valid. ``variance``: of a record's score in
+    this row, out of fold, from a search. If it is None, NaN or 0, models are scored on records
+    before the holdout. Default moments are returned if that fails, and if there are no such
+    records.
     """
     if variance is not None and variance > 0.0:
         return UnitMoments(statement.expected, max(variance, 1e-6), 1.0)

@@ -1,7 +1,7 @@
 """Metrics of the rows in a final report, and the contribution of each record.
 
-All labels are read in the same way: a class is counted or not (``pos_label``, as in scikit-learn),
-and a label unknown to the model does not belong to any of its classes.
+Metrics of one class count the class ``pos_label``, as in scikit-learn. A label unknown to the model
+does not belong to any of its classes.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Measure:
 
     @property
     def is_recomputed(self) -> bool:
-        """Whether only its values are known: the jackknife calls it again without some records."""
+        """Whether only its values are known, without a statistic of its own."""
         return self.metric.unit_statistic is GENERIC and not self.is_ratio_of_sums
 
     @property
@@ -150,7 +150,7 @@ def measure_of(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> Measu
     Raises
     ------
     ValueError, TypeError
-        If no row can be computed from it; the holdout is not closed yet.
+        If it is not a metric for this model.
     """
     _check_signature(scoring)
     if isinstance(scoring, ApproximateMetric):  # of a search
@@ -590,7 +590,7 @@ class ScoredRecords:
         A scorer of which only the values are known has zeros as targets. Its predictions are a
         function that returns its value for the records at some positions. ``weights``: of all
         records, for this function. A record that the model fails on has the worst score in means
-        and ratios; other metrics raise UndefinedScore.
+        and ratios. Raise UndefinedScore if it has none.
         """
         if measure.is_recomputed:
             value_at = functools.partial(self.scorer_value, measure, name, weights=weights)
@@ -609,8 +609,7 @@ class ScoredRecords:
         """Return the statistic of a mean over records, its targets, and the scores of records.
 
         Scores of zeros and ones are left as they are, with ones as targets. Other scores are in
-        score units, or losses of at least 0. Their targets are codes of labels, or zeros without
-        classes.
+        score units, or losses. Their targets are codes of labels, or zeros.
         """
         unit_scores, _ = self.contributions(measure, name)
         if measure.metric.is_binary:
@@ -680,7 +679,7 @@ def _predict_codes(model, X, code_of_label):
 def compute_score(
     measure: Measure, records: ScoredRecords, name: str, weights: Any = None
 ) -> float:
-    """Return the score of a model in score units; NaN if the denominator of a ratio or mean is 0.
+    """Return the score of a model in score units; NaN if no record counts.
 
     Parameters
     ----------
@@ -700,6 +699,8 @@ def compute_score(
         a ratio, and if no statistic fits the records.
     """
     weights = np.ones(len(records.y)) if weights is None else weights
+    if not np.any(weights > 0.0):
+        return math.nan
     if measure.is_ratio_of_sums:
         low, high = measure.score_range
         numerators, denominators = records.contributions(measure, name)
@@ -710,7 +711,7 @@ def compute_score(
     if measure.is_recomputed:
         return records.scorer_value(measure, name, np.flatnonzero(weights > 0.0), weights)
     statistic, y, predictions = records.statistic_and_data(measure, name, weights)
-    unit_codes = np.arange(len(y)) % 2  # any two units: leave-one-out values are not used here
+    unit_codes = np.arange(len(y)) % 2  # arbitrary units: leave-one-out values are not used here
     try:
         value, _ = statistic.left_out(y, predictions, weights, unit_codes, 2)
     except np.linalg.LinAlgError as error:
@@ -763,8 +764,7 @@ def _unmet_requirement(measure: Measure, model: Any) -> str:
     has_clusters = _is_estimator_without_classes(model) and is_clusterer(model)
     if has_clusters and (metric.is_ratio or metric.needs_positive_predictions):
         return f"a model of the targets, got the clusters of {model_type}"
-    # Predictions in one column are read themselves, of other models the classes. Tables of
-    # predictions hold probabilities of classes.
+    # Predictions in one column are read themselves, of other models the classes.
     is_label_vector = (
         isinstance(model, PrecomputedPredictions) and np.ndim(getattr(model, "values", 0.0)) == 1
     )

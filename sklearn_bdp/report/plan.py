@@ -1,10 +1,9 @@
-"""The plan of a final report: its statements, and all facts about them available before closing.
+"""The plan of a final report: its statements, and facts about them that are known before closing.
 
 Closing is irreversible. Therefore metrics × models × dependence are checked first, and models and
-metrics are tried on placeholder records: their errors are raised while the holdout is open and
-before any model is scored on it. Expected moments of sampling units come from training records, by
-cross-validation or, in time, from earlier dates: any moments are valid, accurate ones give narrow
-intervals (theory G28).
+metrics are tried on placeholder records, while the holdout is open and before any model is scored
+on it. Expected moments of sampling units may come from training records, by cross-validation or, in
+time, from earlier dates: any moments are valid, accurate ones give narrow intervals (theory G28).
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ from sklearn_bdp.report.measures import (
 )
 from sklearn_bdp.utils.hashing import object_digest, pickle_digest
 from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing
-from sklearn_bdp.utils.validation import check_boolean, check_option
+from sklearn_bdp.utils.validation import check_boolean, check_option, is_missing
 
 _MAX_SUBGROUPS = 20  # of one column
 _MAX_COLUMNS = 20  # columns of X that a message names
@@ -208,7 +207,7 @@ class Statement:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Contents of a report, fixed and recorded before any model is scored on the holdout."""
+    """Contents of a report, fixed before any model is scored on the holdout."""
 
     models: dict[str, Any]  # by name: fitted models, recipes or PrecomputedPredictions
     statements: list[Statement]
@@ -493,7 +492,7 @@ def _records_before(holdout, training, scheme):
 
 
 def _unproven_statements(measures, subgroups_of_rows, baseline, scheme):
-    """Return the statements of all rows: models, their subgroups and gaps, then comparisons.
+    """Return statements on models, then on their subgroups and gaps, then on comparisons.
 
     ``measures``: for each metric, its measure by name of the model. ``subgroups_of_rows``: of each
     row that is not about all records, one subgroup or two. ``baseline``: name of a model, None
@@ -887,6 +886,7 @@ def _subgroups(holdout, by):
         if scipy.sparse.issparse(column):
             column = column.toarray()
         labels = np.asarray(column).reshape(-1).astype(object)
+        labels[[is_missing(label) for label in labels]] = None
         unique_labels = _subgroup_labels(column_name, labels, holdout.n)
         subgroups = [f"{column_name}={label}" for label in unique_labels]
         for subgroup, label in zip(subgroups, unique_labels, strict=True):
@@ -942,8 +942,7 @@ def _subgroup_labels(name, labels, n):
     ``name``: of the column. Raise ValueError unless there are ``n`` labels that make 2 to 20
     subgroups, all with different texts.
     """
-    # NaN does not equal itself.
-    unique_labels = {label for label in labels.tolist() if label == label and label is not None}
+    unique_labels = set(labels.tolist()) - {None}
     if len(labels) != n:
         raise ValueError(
             f"by={{{name!r}: labels}} must have a label for each of the {n} records of "
@@ -966,7 +965,7 @@ def _subgroup_labels(name, labels, n):
 
 
 def _training_targets(holdout, training):
-    """Return training targets, or others of the same range and classes; None if unknown.
+    """Return training targets, or others in their place; None if unknown.
 
     They are those of the caller. Else they are made from a summary in the ledger: classes with
     their counts, or both ends of a range. Without one, they are those of some training records.
@@ -1032,7 +1031,7 @@ def _max_group_records(holdout, training, dependence):
 
 
 def _check_plan(plan, holdout, training):
-    """Raise the errors that a report would meet after closing.
+    """Raise errors that a report would otherwise meet after closing.
 
     ``training``: the training records as ``(X, y)`` or ``(X, y, groups)``, or None.
     """
@@ -1184,7 +1183,7 @@ def _describe_error(error):
 
 
 def _is_due_to_placeholders(error, has_predicted):
-    """Return whether an error is about placeholder records and not about a model or a metric.
+    """Return whether an error may be about placeholder records, not about a model or a metric.
 
     A model may be unable to predict the records (``has_predicted`` is False). Their rows are all
     equal, so that no line fits them.
@@ -1221,10 +1220,9 @@ def _placeholder_records(holdout, training):
 def with_estimated_moments(plan: Plan, training: Any, variance: float | None, holdout: Any) -> Plan:
     """Return the plan with the expected moments of its proven rows.
 
-    They come from training folds, or from earlier dates for rows in time; defaults replace moments
-    that cannot be computed. Without ``training``, the records of a search are cross-validated again
-    if ``variance`` is not enough: for differences, several models, and metrics that the search did
-    not rank by.
+    They come from training folds, from ``variance``, or from earlier dates for rows in time;
+    defaults replace moments that cannot be computed. Without ``training``, the records of a search
+    are cross-validated again if ``variance`` is not enough.
 
     Parameters
     ----------
@@ -1265,9 +1263,9 @@ def with_estimated_moments(plan: Plan, training: Any, variance: float | None, ho
 
 
 def _with_expected_moments(statement, plan, holdout, out_of_fold, variance):
-    """Return a statement with the moments that its proof uses; unchanged if it uses none.
+    """Return a statement with the expected moments for its proof.
 
-    A mean over classes gets the moments of its recalls, or loses its recalls. ``out_of_fold``:
+    A mean over classes gets those of its recalls, or loses its recalls. ``out_of_fold``:
     training records with models of other folds, or None. ``variance``: of a record's score in the
     first row, in squared units of [0, 1], or None.
     """
@@ -1286,7 +1284,7 @@ def _with_expected_moments(statement, plan, holdout, out_of_fold, variance):
 
 
 def _with_moments(statement, plan, out_of_fold, variance=None):
-    """Return a statement with the moments of training units; unchanged if no bets use them.
+    """Return a statement with moments of training units, or defaults; unchanged without bets.
 
     ``out_of_fold``: training records with models of other folds, or None. ``variance``: of a
     record's score out of fold, in squared units of [0, 1]; None if it is not known.
@@ -1305,7 +1303,7 @@ def _with_moments(statement, plan, out_of_fold, variance=None):
 
 
 def _with_auc_moments(statement, plan, out_of_fold):
-    """Return a statement on ROC AUC with the expected moments of placements.
+    """Return a statement with the expected moments of placements, which limits of ROC AUC use.
 
     The placement of a record is the fraction of the other class that it is ranked above.
     """
@@ -1382,10 +1380,7 @@ def _expected_width(method, moments, n_units, alpha):
 
 
 def _default_moments(statement, plan):
-    """Return the moments that are expected of a unit's score without folds.
-
-    They are those of binary scores with the expected value of the statement as their mean.
-    """
+    """Return the moments that are expected of a unit's score without folds."""
     center = min(max(statement.expected, 0.01), 0.99)
     mean_count = 1.0
     metric: Any = statement.measure.metric
@@ -1438,8 +1433,7 @@ def training_folds(training_data: CVData, models: Mapping[str, Any]) -> list[Tra
     training_data : CVData
         Training records, and their folds if a search drew some.
     models : mapping of str to estimator
-        Models by name. If the first one is a classifier, the five folds of records without groups
-        are stratified.
+        Models by name. If the first one is a classifier, the five folds may be stratified.
     """
     rows = training_data.rows
     rows = np.arange(num_samples(training_data.y)) if rows is None else np.asarray(rows)

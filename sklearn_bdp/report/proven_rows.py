@@ -92,11 +92,11 @@ class ProvenRows:
         ]
 
     def counts(self, statement: Statement) -> list[list[int]]:
-        """Return the numbers of hits and of records behind a Clopper-Pearson interval.
+        """Return pairs of the numbers of hits and of records behind proven limits, if any.
 
-        A mean of recalls has a pair for each class. The pair of an F1 score is that of its Jaccard
-        index. ROC AUC has the numbers of positive records and of all records that its limits are
-        computed from. Differences, gaps and rows with another method have none.
+        A mean of recalls may have a pair for each class; a difference has none. The pair of an F1
+        score is that of its Jaccard index. ROC AUC has the numbers of positive records and of all
+        records that its limits are computed from.
         """
         if len(statement.subgroups) == 2 or len(statement.models) == 2:
             return []

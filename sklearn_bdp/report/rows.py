@@ -1,4 +1,4 @@
-"""Rows of a final report, from the closed holdout: values, intervals and notes."""
+"""Rows of a final report: values, intervals and notes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LogAlphas(NamedTuple):
 
     proven: float
     approximate: float
-    #: Of a proven row if nothing had been queried before: shared with the rows of its family only.
+    #: Of a proven row if nothing had been queried before.
     without_history: float
 
 
@@ -37,10 +37,10 @@ def row_log_alphas(
 ) -> LogAlphas:
     """Return the logs of the failure probabilities of the rows of a report.
 
-    Each family of intervals has its own failure probability (theory G28). The rows of a family
-    share the part of it that spending reserves for a report, unless each row holds by itself
-    (``joint=False``). Approximate rows share all of it if no interim answer had an approximate
-    interval (theory G34).
+    Each family of intervals has its own failure probability (theory G28), reduced by everything
+    released before. The rows of a family share it, unless each row holds by itself
+    (``joint=False``). Of the approximate family, spending takes no part if no interim answer had an
+    approximate interval (theory G34).
 
     Parameters
     ----------
@@ -70,9 +70,9 @@ def row_log_alphas(
 
 
 class RowEstimator:
-    """All rows of a plan, read from the closed holdout.
+    """Rows of a plan, computed from holdout records or from records in their place.
 
-    The order of the sampling units follows from ``seed``; see :class:`SamplingUnits`.
+    The order of independent sampling units follows from ``seed``; see :class:`SamplingUnits`.
     """
 
     def __init__(self, plan: Plan, holdout: Any, seed: int) -> None:
@@ -90,7 +90,7 @@ class RowEstimator:
         units = self.units
         row = statement.row(units.n_units)
         notes = []
-        self.records.failing.clear()  # a scorer of other predictions does not set it
+        self.records.failing.clear()  # of the row before; a scorer's value does not replace it
         row["method"] = row["method"] or f"{statement.measure.estimation} over {units.name}"
         if units.are_dates:
             row["target"] = estimand_text(units.scheme, statement.forecast_horizon)
@@ -145,7 +145,7 @@ class RowEstimator:
         }
 
     def _approximate_fields(self, statement, log_alpha, proven_ends):
-        """Return the ends of the approximate interval, None without one, and its notes.
+        """Return the ends of the approximate interval, None without one, and notes.
 
         ``proven_ends``: those of the proven interval, or None.
         """

@@ -613,6 +613,16 @@ def test_each_of_three_subgroups_is_compared_with_the_rest():
     ]
 
 
+@pytest.mark.parametrize("missing", [pd.NA, pd.NaT, np.nan, None])
+def test_missing_labels_make_no_subgroup(missing):
+    X, y = data(999)
+    sex = np.array(["F", "M", missing] * 333, dtype=object)
+    report = ReusableHoldout(X, y).final_report(Ranks(), by={"sex": sex})
+    rows = {row.subgroup: row for row in report.rows if row.subgroup}
+    assert list(rows) == ["sex=F", "sex=M", "sex=M minus sex=F"]
+    assert rows["sex=F"].n_units == rows["sex=M"].n_units == 333
+
+
 @pytest.mark.parametrize(
     "by",
     [
@@ -670,6 +680,24 @@ def test_proven_and_approximate_rows_are_about_the_counted_records():
     private_holdout = ReusableHoldout(X, y, correlation=Groups(groups), epsilon=1.0)
     with refused(UnboundedMetricError, "noise"):
         private_holdout.final_report(Ranks(), scoring="roc_auc", per="record", training=training)
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "f1_macro", "d2_brier_score"])
+def test_a_subgroup_without_a_counted_record_has_no_value(scoring):
+    """Its two records are in a group that is larger than all training groups."""
+    groups = np.maximum(np.arange(400) - 199, 0)
+    X, y = data(len(groups))
+    rare = np.where(np.arange(400) < 2, "yes", "no")
+    training = (*data(100, seed=3), np.repeat(np.arange(50), 2))
+    holdout = ReusableHoldout(X, y, correlation=Groups(groups), random_state=0)
+    report = holdout.final_report(
+        Ranks(), scoring=scoring, per="record", by={"rare": rare}, training=training
+    )
+    rows = {row.subgroup: row for row in report.rows}
+    assert math.isfinite(rows["rare=no"].value)
+    assert math.isnan(rows["rare=yes"].value)
+    assert rows["rare=yes"].approximate is None
+    assert rows["rare=yes"].notes
 
 
 def test_the_target_is_stated_if_it_cannot_be_chosen():
