@@ -484,6 +484,8 @@ def make_certificate(
         Additional lines of the certificate.
     """
     score, lower, upper = query.in_units(metric)
+    if query.answer.source == "unanswered":  # the value may be the cross-validated score
+        score, lower, upper = math.nan, math.nan, math.nan
     has_interval = query.answer.interval != "none"
     warn_about_selected_model(
         holdout,
@@ -545,13 +547,12 @@ def make_certificate(
 def _verdict(score, cv_score, metric):
     """Return a clause that compares verified and cross-validated score, both in score units.
 
-    Empty without a cross-validated score (NaN). Without a verified score (NaN) the clause contains
-    "nan", and certificates do not show it.
+    Empty if one of them is NaN.
     """
+    if not (math.isfinite(score) and math.isfinite(cv_score)):
+        return ""
     if abs(score - cv_score) < _CONFIRMED_DIFFERENCE * (metric.upper - metric.lower):
         return "the holdout confirms cross-validation"
-    if not math.isfinite(cv_score):
-        return ""
     change = f"{score - cv_score:+.3g} (cross-validated: {format_score(cv_score)})"
     return f"the holdout corrects cross-validation by {change}"
 

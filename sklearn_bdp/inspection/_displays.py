@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sklearn_bdp.holdout import ReusableHoldout
     from sklearn_bdp.model_selection import ReusableHoldoutSearchCV
 
-# Colors of Okabe and Ito, distinguishable without color vision.
+# Blue and red of Okabe and Ito, which differ also to people who are color-blind, and a gray.
 BLUE = "#0072B2"
 RED = "#D55E00"
 GREY = "#767676"
@@ -81,9 +81,9 @@ def finish(ax, *, above=False, **labels):
 class HoldoutSearchDisplay(Display):
     """Cross-validated and verified scores of a search, over a parameter or its candidates.
 
-    Make it with :meth:`from_search`. The vertical axis is zoomed to the scores and to the interval
-    of the selected candidate. Longer intervals are cut off. They are relaxed intervals: those of
-    candidates that trail stay wide, because narrower ones would widen all others.
+    Make it with :meth:`from_search`. If the selected candidate is verified, the vertical axis is
+    zoomed to the scores and to its interval. Longer intervals may be cut off, such as relaxed ones:
+    those of candidates that trail stay wide, because narrower ones would widen all others.
 
     Parameters
     ----------
@@ -92,9 +92,9 @@ class HoldoutSearchDisplay(Display):
     cv_score : ndarray of shape (n_shown,)
         Cross-validated scores, in score units.
     holdout_score, holdout_lower, holdout_upper : ndarray of shape (n_shown,)
-        Verified scores and the ends of their intervals, in score units; NaN without an answer.
+        Columns of ``cv_results_``: verified scores and the ends of their intervals, in score units.
     answered_from : ndarray of str, shape (n_shown,)
-        ``"cv"``, ``"holdout"`` or ``"unanswered"``.
+        ``"cv"``, ``"holdout"``, or ``"unanswered"`` for scores that are not verified.
     best : int or None
         Index of the selected candidate in these arrays; None if it is not shown.
     tick_labels : list of str or None, default=None
@@ -200,7 +200,8 @@ class HoldoutSearchDisplay(Display):
         cv_scores = results.get("cv_score", results.get("mean_test_score"))
         cv_scores = np.asarray(cv_scores, dtype=float)
         verified_scores = np.asarray(results["holdout_score"], dtype=float)
-        ranking_scores = np.nan_to_num(verified_scores, nan=-np.inf)
+        is_answered = np.asarray(results["answered_from"]) != "unanswered"
+        ranking_scores = np.where(is_answered, np.nan_to_num(verified_scores, nan=-np.inf), -np.inf)
         selected_row = getattr(search, "best_index_", -1)
         labels = None
         if param is None:
@@ -239,11 +240,11 @@ class HoldoutSearchDisplay(Display):
         ).plot(ax=ax, **kwargs)
 
     def _draw(self, ax, kwargs):
-        """Draw both series, the intervals, the baseline and the selected candidate."""
+        """Draw cross-validated scores and, if known, verified ones, baseline and selected candidate."""
         from matplotlib import rcParams
 
         x = np.asarray(self.position, dtype=float)
-        is_verified = ~np.isnan(self.holdout_score)
+        is_verified = ~np.isnan(self.holdout_score) & (self.answered_from != "unanswered")
         text_color = rcParams["text.color"]
         background = ax.get_facecolor()
         style: dict[str, Any] = {"color": BLUE, "marker": "o", "mfc": "none", "lw": 1, "ms": 5}
@@ -263,7 +264,7 @@ class HoldoutSearchDisplay(Display):
             style = {"label": "corrected by the holdout", "marker": "x", "c": text_color}
             ax.plot(x[is_corrected], self.holdout_score[is_corrected], ls="none", ms=9, **style)
         if (~is_verified).any():
-            style = {"label": "not queried", "marker": "+", "c": GREY}
+            style = {"label": "not verified", "marker": "+", "c": GREY}
             ax.plot(x[~is_verified], self.cv_score[~is_verified], ls="none", ms=9, **style)
         if self.baseline is not None:
             label = f"baseline: {self.baseline:.3g}"
@@ -281,7 +282,8 @@ class HoldoutSearchDisplay(Display):
                 y_min = self.baseline
             margin = 0.08 * (y_max - y_min) or 0.01
             ax.set_ylim(y_min - margin, y_max + margin)
-            if np.nanmax(self.holdout_upper - self.holdout_lower) > 1.3 * (high - low):
+            lengths = (self.holdout_upper - self.holdout_lower)[is_verified]
+            if np.nanmax(lengths) > 1.3 * (high - low):
                 x_label += "\n(longer intervals: candidates that trail, relaxed)"
         if self.tick_labels is not None:
             ax.set_xticks(x, self.tick_labels)
@@ -333,11 +335,11 @@ def _by_parameter(results, param, ranking_scores):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BudgetDisplay(Display):
-    """Code lengths of the answers of a holdout, by batch.
+    """Shortest code lengths of the answers of a holdout, by batch.
 
-    Make it with :meth:`from_holdout`. Queries of one batch may have different code lengths: those
-    of later ranks are longer. Code lengths grow with the information in earlier answers, and
-    half-widths grow with the square roots of code lengths.
+    Make it with :meth:`from_holdout`. Queries of one batch may have different code lengths, which
+    are longer for later ranks. Code lengths grow with the information in earlier answers, and
+    half-widths grow about with the square roots of code lengths.
 
     Parameters
     ----------
@@ -386,7 +388,7 @@ class BudgetDisplay(Display):
     def from_holdout(
         cls, holdout: ReusableHoldout, *, ax: Any = None, **kwargs: Any
     ) -> BudgetDisplay:
-        """Draw the history of a holdout without a query.
+        """Draw the history of a holdout, which is not queried.
 
         Parameters
         ----------
@@ -430,7 +432,7 @@ class BudgetDisplay(Display):
         ).plot(ax=ax, **kwargs)
 
     def _draw(self, ax, kwargs):
-        """Draw the code length of each batch, labeled with the number of corrected answers."""
+        """Draw the shortest code length of each batch, and numbers of corrected answers."""
         from matplotlib import rcParams
 
         text_color = rcParams["text.color"]

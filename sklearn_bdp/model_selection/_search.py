@@ -197,9 +197,11 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     best_estimator_ : estimator
         The selected model; fitted on the training set only. Not set with ``refit=False``.
     best_score_ : float
-        Its verified score; NaN without an answer.
+        Its verified score. If the holdout did not answer, it is NaN, or with ``on_exhausted="cv"``
+        the cross-validated score.
     best_interval_ : tuple of float
-        Interval for its expected score on new records; NaN without an answer.
+        Interval for its expected score on new records. If the holdout did not answer, its ends are
+        NaN, or with ``on_exhausted="cv"`` those of the whole range.
     best_params_, best_index_ : dict, int
         Its parameters and its row in ``cv_results_``.
     holdout_ : ReusableHoldout
@@ -898,7 +900,7 @@ def search_results(cross_validation, queries):
     answers = [query.answer for query in queries]
     results |= answers_to_columns(metric, answers)
     # Candidates without a verified score share the last rank.
-    scores = np.nan_to_num(results["holdout_score"], nan=-np.inf)
+    scores = np.nan_to_num(_verified_scores(results), nan=-np.inf)
     results["rank_holdout_score"] = rankdata(-scores, method="min").astype(np.int32)
     prefix = "mean_test_"
     cv_metric_names = [name.removeprefix(prefix) for name in results if name.startswith(prefix)]
@@ -912,6 +914,16 @@ def search_results(cross_validation, queries):
         elif name != ranking_name:  # this metric was not verified
             results[f"answered_from_{name}"] = np.full(len(queries), "unverified")
     return results
+
+
+def _verified_scores(results):
+    """Return the column ``holdout_score`` of ``cv_results_``, with NaN where it is not verified.
+
+    If the budget is exhausted and ``on_exhausted`` is "cv", the column has cross-validated scores
+    in place of missing answers.
+    """
+    is_answered = results["answered_from"] != "unanswered"
+    return np.where(is_answered, results["holdout_score"], np.nan)
 
 
 def _secondary_answers(queries, name):
@@ -984,16 +996,17 @@ def select_best_row(rule, results, selection_scores, standard_errors):
     """
     cv_scores = results["cv_score"]
     if rule == "best_lower":
-        lower = np.nan_to_num(results["holdout_lower"], nan=-np.inf)
+        is_answered = results["answered_from"] != "unanswered"
+        lower = np.where(is_answered, np.nan_to_num(results["holdout_lower"], nan=-np.inf), -np.inf)
         return int(np.lexsort((-cv_scores, -lower))[0])
+    scores = _verified_scores(results)
     best_row = leading_position(
-        np.nan_to_num(results["holdout_score"], nan=-np.inf),
+        np.nan_to_num(scores, nan=-np.inf),
         results["answered_from"] == "holdout",
         rankdata(-np.nan_to_num(selection_scores, nan=-np.inf), method="min"),
     )
     if rule != "one_se":
         return best_row
-    scores = results["holdout_score"]
     is_within_error = scores >= scores[best_row] - standard_errors[best_row]
     return int(np.flatnonzero(is_within_error)[0]) if is_within_error.any() else best_row
 

@@ -80,7 +80,7 @@ def _selected_title(certificate, report_width):
     """
     selected = certificate.selected
     if math.isnan(selected.score):
-        return f"{selected.description}: not verified. The holdout was not queried about it."
+        return f"{selected.description}: not verified. The holdout gave no answer about it."
     score_text = format_score(selected.score)
     if selected.verdict:
         score_text += f". {selected.verdict[0].upper()}{selected.verdict[1:]}"

@@ -185,7 +185,7 @@ def test_a_search_without_any_cv_score_reports_that_no_candidate_was_verified():
     assert np.isnan(fitted.best_score_)
     assert sum("No candidate was verified" in message for message in messages) == 1
     assert (
-        str(fitted.certificate_).splitlines()[0].endswith("The holdout was not queried about it.")
+        str(fitted.certificate_).splitlines()[0].endswith("The holdout gave no answer about it.")
     )
 
 

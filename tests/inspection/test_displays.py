@@ -118,6 +118,16 @@ def test_best_comes_first_and_unanswered_last():
     assert display.position.tolist() == [1, 2, 3, 4, 5, 6]
 
 
+def test_cross_validated_scores_in_place_of_answers_are_not_drawn_as_verified():
+    search = fake_search(4)
+    table = search.cv_results_
+    table["answered_from"][1] = "unanswered"
+    table["holdout_score"][1] = 1.0
+    display = HoldoutSearchDisplay.from_search(search)
+    assert display.answered_from[-1] == "unanswered"
+    assert 1.0 not in display.holdout_line_.get_ydata()
+
+
 def test_parameter_shows_the_best_candidate_of_each_value():
     search = fake_search(6)
     display = HoldoutSearchDisplay.from_search(search, param="C")

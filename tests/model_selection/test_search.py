@@ -411,6 +411,34 @@ def test_a_candidate_that_cannot_be_fitted_is_not_queried(data):
     assert len(fitted.holdout_.history()) == 1
 
 
+def test_scores_without_an_answer_are_not_verified(data):
+    """With on_exhausted="cv" they are cross-validated scores, which confirm nothing."""
+    X, y = data
+    config = HoldoutConfig(
+        budget=1, on_exhausted="cv", expert=ExpertSettings(threshold=0.0001), epsilon=1000.0
+    )
+    grid = {"max_depth": [1, 2, 3, 5, 8]}
+    tree = DecisionTreeClassifier(random_state=0)
+    for rule in (True, "best_lower", "one_se"):
+        fitted = ReusableHoldoutSearchCV(tree, grid, random_state=0, holdout=config, refit=rule)
+        fitted.fit(X, y)
+        results = fitted.cv_results_
+        is_answered = results["answered_from"] != "unanswered"
+        assert 0 < is_answered.sum() < len(is_answered)
+        assert is_answered[fitted.best_index_]
+        assert results["rank_holdout_score"][~is_answered].min() > is_answered.sum()
+    train = fitted.train_indices_
+    again = ReusableHoldoutSearchCV(
+        tree, {"min_samples_leaf": [2, 9]}, holdout=fitted.holdout_, random_state=0
+    ).fit(X[train], y[train])
+    assert set(again.cv_results_["answered_from"]) == {"unanswered"}
+    assert set(again.cv_results_["rank_holdout_score"]) == {1}
+    assert again.best_index_ == np.argmax(again.cv_results_["cv_score"])
+    assert again.best_score_ == again.cv_results_["cv_score"][again.best_index_]
+    assert "not verified" in str(again.certificate_)
+    assert "confirms" not in str(again.certificate_)
+
+
 class FailsOnSome(ClassifierMixin, BaseEstimator):
     """Predicts well, but raises on new records whose first attribute is large."""
 
