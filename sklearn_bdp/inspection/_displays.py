@@ -240,7 +240,7 @@ class HoldoutSearchDisplay(Display):
         ).plot(ax=ax, **kwargs)
 
     def _draw(self, ax, kwargs):
-        """Draw cross-validated scores and, if known, verified ones, baseline and selected candidate."""
+        """Draw the scores and, if known, the baseline and the selected candidate."""
         from matplotlib import rcParams
 
         x = np.asarray(self.position, dtype=float)
