@@ -184,9 +184,7 @@ def test_a_search_without_any_cv_score_reports_that_no_candidate_was_verified():
     fitted, messages = fit_with_warnings(lambda: unfitted.fit(X, y), UnverifiedWarning)
     assert np.isnan(fitted.best_score_)
     assert sum("No candidate was verified" in message for message in messages) == 1
-    assert (
-        str(fitted.certificate_).splitlines()[0].endswith("The holdout gave no answer about it.")
-    )
+    assert str(fitted.certificate_).splitlines()[0].endswith("The holdout gave no answer about it.")
 
 
 def test_continuous_targets_are_rejected_by_type_and_not_listed():
