@@ -1,7 +1,7 @@
 """Reuse one holdout set honestly: scikit-learn model selection with Bayesian differential privacy.
 
-``ReusableHoldoutSearchCV`` takes the place of ``GridSearchCV``, ``HoldoutScorer`` goes wherever
-``scoring=`` goes; every query of the holdout passes through calibrated Thresholdout. The proven
+``ReusableHoldoutSearchCV`` takes the place of ``GridSearchCV``, and ``HoldoutScorer`` is a
+``scoring`` argument. Queries of the holdout pass through calibrated Thresholdout. The proven
 intervals of the answers are all correct together with at least the stated probability.
 """
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    """Return a planning function: planning is imported on first use, because no search needs it."""
+    """Return a planning function, whose module is imported on first use."""
     if name not in __all__:
         raise AttributeError(f"module 'sklearn_bdp' has no attribute {name!r}")
     import sklearn_bdp.planning

@@ -1,4 +1,4 @@
-"""Command line: ``python -m sklearn_bdp ledger show|verify|export PATH``."""
+"""Command line: ``python -m sklearn_bdp --help``."""
 
 import sys
 

@@ -8,7 +8,7 @@ that programs catch and for warnings that they filter.
 class BudgetExhaustedError(RuntimeError):
     """The holdout has released as many corrected answers as its budget allows.
 
-    The query is valid. The message states the information spent. Recorded answers remain free. Use
+    The query is valid. The message states the numbers of answers. Recorded answers remain free. Use
     new records for other queries.
     """
 

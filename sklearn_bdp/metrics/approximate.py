@@ -1,9 +1,9 @@
-"""Scorers without a proven bound, which rank candidates with approximate intervals (theory G34).
+"""Scorers that rank candidates without a proven bound (theory G34).
 
-The holdout score of any scorer may be released, because its cell is charged by its code length. Its
-interval needs the spread of the score, which is estimated from pooled out-of-fold predictions of
-the same candidate. These are public. A score that is undefined on the holdout counts as the lower
-end of the public range, and the interval is then the whole range.
+The holdout score of any scorer may be released, because its cell is charged by its code length. An
+approximate interval needs the spread of the score, which is estimated from pooled out-of-fold
+predictions of the same candidate. These are public. A score that is undefined on the holdout counts
+as the lower end of the public range, and an approximate interval is then the whole range.
 """
 
 from __future__ import annotations
@@ -55,20 +55,21 @@ from sklearn_bdp.utils.hashing import object_digest
 from sklearn_bdp.utils.score_units import open_ends_from_unit
 from sklearn_bdp.utils.sklearn_compat import get_response_values
 
-#: Largest number of blocks of units, for metrics without a closed influence function.
+#: Largest number of blocks of units without which scores are computed one by one.
 _MAX_BLOCKS = 200
-#: Fewest expected holdout records of the rarest class for an interval, of other metrics and of
-#: average precision (theory G34).
+#: Fewest expected holdout records of the rarest class or label for an interval, of other metrics
+#: and of average precision (theory G34).
 _MIN_EVENTS, _MIN_EVENTS_PRECISION = 12, 15
-#: Fewest correct out-of-fold predictions of each class for an interval.
+#: Fewest correct out-of-fold predictions of each class or label for an interval, for metrics of the
+#: confusion matrix.
 _MIN_CORRECT = 5
-#: The clip of squares is this factor times this quantile of the squares of training records.
+#: Squares are clipped at this factor times this quantile of squares of training records.
 _CLIP_FACTOR, _CLIP_QUANTILE = 1.5, 0.999
 #: Quantile for the clip of losses that are large for numbers near 0, which has the same factor.
 _LOSS_CLIP_QUANTILE = 0.99
 #: Largest number of cells of a confusion matrix that is used.
 _MAX_CONFUSION_CELLS = 400
-#: Ends of the names of scikit-learn's functions whose smaller values are better.
+#: Ends of the names of scikit-learn's losses in `SCORE_FUNCTIONS`.
 _LOSS_SUFFIXES = ("_error", "_loss", "_deviance")
 #: Averages over records or over all labels together, which a rare label changes little.
 _POOLED_AVERAGES = ("samples", "micro")
@@ -84,7 +85,7 @@ _RATIO_METRICS: dict[str, type[RatioMetric]] = {
     if issubclass(metric_class, RatioMetric) and metric_class.score_function
 }
 
-#: Reason for no interval, as a clause for messages: influence values or errors have no spread.
+#: Reason for no interval if the training set gives no valid spread, as a clause for messages.
 _NO_VARIATION = "its out-of-fold score does not vary"
 #: Reason for no interval if records are dates, as a clause for messages.
 OF_DATES = (
@@ -103,7 +104,7 @@ class Predictions:
     y: Array = dataclasses.field(repr=False)  # targets, shape (n,) or (n, n_outputs)
     response: Array = dataclasses.field(repr=False)  # predictions of the model, records first
     pos_label: Any = None  # positive class of one-dimensional scores and probabilities
-    #: Whether a caller passed the predictions. They may be of records that the model was fitted on.
+    #: Whether a caller passed the predictions. The model may then be fitted on the same records.
     from_caller: bool = False
 
     @classmethod
@@ -115,7 +116,7 @@ class Predictions:
 
 
 class SquareClips(NamedTuple):
-    """Values at which squares of one output are clipped, from training records.
+    """Clips of squares of one output and means that they need, from training records.
 
     Parameters
     ----------
@@ -136,14 +137,13 @@ class SquareClips(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingReference:
-    """Score of one candidate and its spread, from out-of-fold predictions; it is public.
+    """Score of one candidate and its spread, from predictions of training records; it is public.
 
     Parameters
     ----------
     score : float
-        Score of pooled out-of-fold predictions, in score units, by the formula that is applied to
-        the holdout; NaN if it is undefined. For a scorer that calls the model, the mean score of
-        the folds.
+        Score of pooled predictions, in score units, by the formula that is applied to the holdout;
+        NaN if it is undefined. For a scorer that calls the model, the mean score of the folds.
     clips : tuple of SquareClips
         Clips of each output for metrics of squared errors; empty without clips.
     loss_clips : tuple of float
@@ -204,7 +204,7 @@ class RatioCounts:
         return float(score_of_share(share, self.ratio_kind))
 
     def sensitivity(self, floor: int) -> float:
-        """Return the largest change of the score if one record is replaced by any other.
+        """Return a bound on the change of the score if one record is replaced by any other.
 
         Parameters
         ----------
@@ -214,8 +214,8 @@ class RatioCounts:
         Returns
         -------
         float
-            One record changes the proportion by at most ``1 / floor``, and F1 by twice that. At
-            most 1.
+            One record changes the proportion by at most ``1 / floor``, and F1 by at most twice
+            that. The bound is at most 1.
         """
         slope = 1.0 if self.ratio_kind == "share" else 2.0
         return min(1.0, slope / max(floor, 1))
@@ -223,7 +223,7 @@ class RatioCounts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ApproximateMetric(BoundedMetric):
-    """A scorer without a proven bound that ranks candidates, with an approximate interval or none.
+    """Metric of a scorer that ranks candidates with approximate or exact limits, or without any.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ class ApproximateMetric(BoundedMetric):
     is_open : bool
         Whether scores may lie outside this range; see :attr:`open_ends`.
     digest : str
-        Digest of the scorer, which identifies it in a ledger.
+        Digest of the scorer, which identifies it in a ledger; ``"no digest"`` without one.
     """
 
     scoring: Any = dataclasses.field(repr=False, compare=False)
@@ -264,7 +264,7 @@ class ApproximateMetric(BoundedMetric):
         return SMALLEST_TESTED_ALPHA if self.facts.is_tested_far else TESTED_ALPHA
 
     def __repr__(self) -> str:
-        # Identifies the metric in a ledger. The range depends on the candidates and is not part.
+        # Identifies the metric in a ledger. The range may depend on the candidates: it is left out.
         return f"ApproximateMetric({self.name!r}, {self.digest!r})"
 
     @property
@@ -324,9 +324,9 @@ class ApproximateMetric(BoundedMetric):
     def _score_of_table(self, predictions):
         """Return the score from the confusion matrix, or None to call scikit-learn's function.
 
-        The formulas are many times faster than scikit-learn's functions, which check their
-        arguments. They are not used if a class is absent or never predicted, because scikit-learn
-        has rules and warnings for divisions by zero.
+        The formulas save the checks of scikit-learn's functions. They are not used if a class is
+        absent or never predicted, because scikit-learn has rules and warnings for divisions by
+        zero.
         """
         y = np.asarray(predictions.y)
         response = np.asarray(predictions.response)
@@ -397,9 +397,9 @@ class ApproximateMetric(BoundedMetric):
     def statistic(self, predictions: Predictions, reference: TrainingReference) -> float:
         """Return the score that the interval is about, in score units.
 
-        Squared errors, deviations from the training mean, and losses that are large for numbers
-        near 0 are clipped at the clips of the reference. Explained variance subtracts the mean
-        error of training records from errors. Otherwise the score is that of the scorer.
+        If the reference has clips, squared errors, squared deviations from the training mean, and
+        losses that are large for numbers near 0 are clipped. Explained variance then subtracts the
+        mean error of training records from errors. Without clips the score is that of the scorer.
         """
         if reference.loss_clips:
             losses = self._clipped_record_losses(predictions, reference)
@@ -427,8 +427,8 @@ class ApproximateMetric(BoundedMetric):
     def _losses_of_records(self, y, response):
         """Return losses of records whose mean, or its root, is minus the score.
 
-        They have the shape (n_records, n_outputs). Return None if the shapes of ``y`` and
-        ``response`` differ, the scorer has arguments, or a record has no loss.
+        They have the shape (n_records, n_outputs). Return None if they are not available, for
+        instance if the scorer has arguments or a record has no loss.
         """
         y = _columns(y)
         response = _columns(response)
@@ -523,10 +523,10 @@ class ApproximateMetric(BoundedMetric):
         return self._shape(self.reference)
 
     def evaluate(self, estimator: Any, X: Any, y: ArrayLike) -> Evaluation:
-        """Return an evaluation with the raw predictions of holdout records, for :meth:`finish`.
+        """Return an evaluation with raw predictions or a raw score, for :meth:`finish`.
 
         ``by_class`` has the predictions, the score of a scorer that calls the model itself, or None
-        if the model or the scorer failed. All failures have one effect: the score is undefined.
+        if the model or the scorer failed.
         """
         predictions_or_score: Any = None
         try:
@@ -599,7 +599,7 @@ class ApproximateMetric(BoundedMetric):
         -------
         ApproximateMetric
             The metric itself if its range is fixed, if all scores are undefined, or if the best
-            score has no loss.
+            score reaches the fixed upper end.
         """
         scores = np.asarray(scores, dtype=float)
         finite_scores = scores[np.isfinite(scores)]
@@ -638,10 +638,10 @@ class ApproximateMetric(BoundedMetric):
         n_holdout_units, n_holdout_records : int
             Sampling units and records of the holdout.
         no_interval_reason : str, default=""
-            Clause on why there can be no interval; empty if the caller has no reason.
+            Clause on why there is no approximate interval; empty without a reason of the caller.
         are_iid : bool, default=False
             Whether holdout records are independent and identically distributed. Then precision,
-            Jaccard and F1 of two classes have exact limits, whatever the other arguments are.
+            Jaccard and F1 of two classes can have exact limits.
 
         Returns
         -------
@@ -711,7 +711,7 @@ class ApproximateMetric(BoundedMetric):
     def _median_reference(self, predictions, reference, unit_codes):
         """Return the reference of a median error with the distribution of absolute errors.
 
-        If the errors do not vary, it has a reason for no interval instead.
+        It may have a reason for no interval instead.
         """
         errors = np.abs(np.asarray(predictions.y, dtype=float) - predictions.response)
         errors = errors / (self.upper - self.lower)
@@ -721,7 +721,7 @@ class ApproximateMetric(BoundedMetric):
         return dataclasses.replace(reference, family="median", spread=distribution, reason="")
 
     def _clips(self, predictions):
-        """Return a reference with only the clips of errors or losses, from out-of-fold errors."""
+        """Return a reference with clips of errors or losses, if these predictions give any."""
         if self.facts.has_unbounded_logs:
             return TrainingReference(loss_clips=self._loss_clips(predictions))
         multioutput = self.scorer._kwargs.get("multioutput", "uniform_average")
@@ -802,7 +802,7 @@ class ApproximateMetric(BoundedMetric):
         is_average_precision = self.function_name == "average_precision_score"
         min_events = _MIN_EVENTS_PRECISION if is_average_precision else _MIN_EVENTS
         if rarest_share * n_holdout < min_events:
-            return f"a label has fewer than {min_events} expected records in the holdout"
+            return f"a label has fewer than {min_events} expected records with it, or without it"
         if self.facts.form is ScoreForm.CONFUSION:
             is_hit = has_label & np.asarray(predictions.response != 0)
             if np.min(is_hit.sum(axis=0)) < _MIN_CORRECT:
@@ -858,8 +858,8 @@ class ApproximateMetric(BoundedMetric):
         ndarray of shape (n_records,)
             Contributions in units of [0, 1]. Their mean is the score. Their variance divided by the
             number of independent records estimates the variance of the score. Without a closed
-            form, all records of a block have the influence of the block, times the root of its
-            size.
+            form, all records of a block have the influence of the block, times the root of the mean
+            number of records of a block.
         """
         n_records = len(predictions.y)
         labels = self._confusion_labels(predictions)
@@ -926,7 +926,7 @@ class ApproximateMetric(BoundedMetric):
         return -influence.mean(axis=1) / (self.upper - self.lower)
 
     def _record_influence(self, predictions, reference):
-        """Return the influence of each record on a function of means, None for other metrics.
+        """Return the influence of each record on the score, None without a closed form.
 
         It is in units of [0, 1].
         """
@@ -1011,8 +1011,8 @@ class ApproximateMetric(BoundedMetric):
     def _block_influence(self, predictions, unit_codes):
         """Return the influence of blocks of units, by computing the score without each block.
 
-        There are at most 200 blocks. For average precision of two classes and records as units,
-        each record is a block, because its scores have a closed form.
+        There are at most 200 blocks, or one for each unit if units are records and the scores
+        without them have a closed form.
 
         Returns
         -------
@@ -1087,7 +1087,7 @@ def _sum_by_unit(influence, unit_codes):
 
 
 def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
-    """Return the metric of a scorer without a proven bound.
+    """Return the approximate metric of a scorer.
 
     Parameters
     ----------
@@ -1107,8 +1107,8 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
     TypeError
         If ``scoring`` is none of these.
     ValueError
-        If no scorer has the name, if the scorer would select the worst model, or if the labels do
-        not fit the class that it counts.
+        If no scorer has the name, if the scorer would select the worst model, or if it is undefined
+        for the labels.
     """
     scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
     if not callable(scorer):

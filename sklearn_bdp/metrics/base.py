@@ -82,11 +82,10 @@ _saved_state: contextlib.ExitStack | None = None
 
 @dataclasses.dataclass(frozen=True)
 class ScoreShape:
-    """Public facts that determine the limits of a score, from the metric and the training set.
+    """Public facts that determine the limits of a score.
 
     The fields are the keyword arguments of
-    :func:`sklearn_bdp.intervals.concentration.score_tail`, where they are documented. The holdout
-    sets ``class_floors`` after its mechanism released the class proportions.
+    :func:`sklearn_bdp.intervals.concentration.score_tail`, where they are documented.
     """
 
     kind: str = "mean"
@@ -115,7 +114,7 @@ class PlannedScores(NamedTuple):
 
     @classmethod
     def of_proportion(cls, score: float) -> Self:
-        """Return scores of 0 and 1 with the mean ``score``."""
+        """Return scores of 0 and 1 whose mean is ``score`` up to rounding."""
         probabilities = (np.arange(_N_PLANNED_SCORES) + 0.5) / _N_PLANNED_SCORES
         return cls((probabilities > 1.0 - score).astype(float))
 
@@ -131,11 +130,11 @@ class Evaluation:
     value: float  # the score in [0, 1], greater is better
     sensitivity: float  # largest change of the value if one record is replaced; 1 if it is unknown
     shape: ScoreShape = ScoreShape()  # public facts that determine the limits
-    #: For a score by class, the `ClassScores` of the records. The mechanism combines them into a
-    #: score after it released the class proportions. For approximate metrics, the raw
-    #: predictions, score or counts of `ApproximateMetric.evaluate` and `finish`. Otherwise None.
+    #: Raw facts from which ``value`` is computed again: `ClassScores`, or those of
+    #: `ApproximateMetric.evaluate` and `ApproximateMetric.finish`. None if ``value`` is final.
     by_class: Any = None
-    failing: Any = None  # positions of records that the model failed on: as raw as their scores
+    #: Positions of records that the model failed on, as raw as their scores. None if not known.
+    failing: Any = None
     #: Targets minus predictions, NaN if the model failed. They are kept to clip them again at a
     #: limit from the training set. None except for errors of one output without a declared range.
     errors: Any = None
@@ -149,8 +148,7 @@ class Evaluation:
 class Metric:
     """A metric: its range, the predictions that it takes, and the intervals of its scores.
 
-    Greater is better. Subclasses declare these facts as class attributes. Searches, final reports
-    and plans read them.
+    Subclasses declare facts as class attributes.
 
     Parameters
     ----------
@@ -187,9 +185,9 @@ class Metric:
     target_types: ClassVar[tuple[str, ...]] = ()
     #: For a metric with a proven bound: whether predicted labels are compared with targets.
     reads_labels: ClassVar[bool] = False
-    #: Whether the metric has a proven bound, so that every search can rank candidates by it.
+    #: Whether searches can rank candidates by objects of the class.
     can_rank: ClassVar[bool] = False
-    #: Whether the score is a mean over records.
+    #: Whether the class is a :class:`MeanMetric`.
     is_mean: ClassVar[bool] = False
     #: Whether the class is a :class:`~sklearn_bdp.metrics.ratios.RatioOfCounts`.
     is_ratio: ClassVar[bool] = False
@@ -261,7 +259,7 @@ class Metric:
 
     @property
     def caveat(self) -> str:
-        """Clause on how clipping makes the score differ from scikit-learn's; empty otherwise."""
+        """Clause on how clipping makes the score differ from scikit-learn's; may be empty."""
         return ""
 
     @property
@@ -336,8 +334,8 @@ class Metric:
 class BoundedMetric(Metric, abc.ABC):
     """A score with a known range and a proved sensitivity.
 
-    Use `get_metric` to make one. Greater is better. Scores have two units: score units, those of
-    scikit-learn's scorer of the same name, and the units [0, 1] of the mechanism. The map between
+    Use `get_metric` to make one. Greater is better. Scores have two units: score units, in which
+    scikit-learn's scorers have their values, and the units [0, 1] of the mechanism. The map between
     them is linear and increasing.
 
     Parameters
@@ -384,7 +382,7 @@ class BoundedMetric(Metric, abc.ABC):
         -------
         Clipping or None
             Numbers of records, and sums of scores with and without clipping. None for metrics
-            that do not clip, and if the model raises when it predicts all records at once.
+            that do not clip, and if the scores without clipping cannot be computed.
         """
         return None
 
@@ -423,7 +421,7 @@ class BoundedMetric(Metric, abc.ABC):
     def with_training_targets(
         self, y: ArrayLike | None, groups: ArrayLike | None = None
     ) -> BoundedMetric:
-        """Return the metric with the classes and class counts of training targets.
+        """Return the metric with facts from training targets.
 
         Parameters
         ----------
@@ -505,9 +503,9 @@ class BoundedMetric(Metric, abc.ABC):
         Returns
         -------
         ndarray of shape (n,)
-            For a mean over records, scores in [0, 1]. For a metric by class, responses (ROC AUC)
-            or 1 for a correct prediction and 0 for another one. NaN if the model failed on the
-            record.
+            For a mean over records, scores in units of [0, 1]; others are clipped. For a metric by
+            class, responses (ROC AUC) or 1 for a correct prediction and 0 for another one. NaN if
+            the model failed on the record.
         """
 
     @abc.abstractmethod
@@ -523,7 +521,7 @@ class BoundedMetric(Metric, abc.ABC):
         Rows on which the model raises are found by bisection. They, and rows with NaN, count like
         the worst prediction, so that a failure is an ordinary bounded score and reveals no more
         than one. For the same reason warnings, prints and logs of the model are not shown. After a
-        first failure, a copy of the model predicts subsets of the records.
+        first failure, a copy of the model, if it can be copied, predicts subsets of the records.
 
         Parameters
         ----------
@@ -537,7 +535,7 @@ class BoundedMetric(Metric, abc.ABC):
         Returns
         -------
         Evaluation
-            Scores in [0, 1].
+            Its value is in [0, 1].
 
         Raises
         ------
@@ -694,7 +692,7 @@ class BoundedMetric(Metric, abc.ABC):
         return y
 
     def check_estimator(self, estimator: Any) -> None:
-        """Raise TypeError unless the estimator has a method that the metric needs.
+        """Raise TypeError if the estimator lacks the methods or classes that the metric needs.
 
         Parameters
         ----------
@@ -704,8 +702,8 @@ class BoundedMetric(Metric, abc.ABC):
         Raises
         ------
         TypeError
-            If the estimator has none of :attr:`methods`, or ``predict_proba`` without
-            ``classes_``. The message names the last method, or ``classes_``.
+            If the estimator has none of :attr:`methods`, or needs ``classes_`` for its
+            probabilities and has none. The message names the last method, or ``classes_``.
         """
         if not self.methods or any(hasattr(estimator, method) for method in self.methods[:-1]):
             return
@@ -832,7 +830,7 @@ def _is_text(labels):
 def same_names(fitted_names, record_names):
     """Return whether columns have the same names in the same order.
 
-    Punctuation counts as "_", because LightGBM replaces it in ``feature_names_in_``.
+    Spaces and punctuation count as "_", because LightGBM replaces them in ``feature_names_in_``.
     """
     normalized_names = [
         [re.sub(r"\W", "_", str(name)) for name in names] for names in (fitted_names, record_names)
@@ -849,7 +847,7 @@ def n_records(X: Any) -> int:
 def as_labels(y: Any) -> Array:
     """Return targets as an array; a single column becomes one-dimensional."""
     y = y.toarray() if scipy.sparse.issparse(y) else np.asarray(y)
-    # Object arrays of numbers, from nullable columns of older pandas, become numeric arrays.
+    # Nullable columns of older pandas give object arrays of numbers.
     if y.dtype == object and all(isinstance(value, numbers.Real) for value in y.flat):
         numeric_y = np.array(y.tolist())
         y = numeric_y if numeric_y.dtype.kind in "iufb" else y
@@ -857,7 +855,7 @@ def as_labels(y: Any) -> Array:
 
 
 def score_rows(score_function, estimator, X, y):
-    """Return one score per row, NaN for rows on which the score function raises an `Exception`.
+    """Return one score per row, NaN for rows that the score function cannot score.
 
     ``score_function(estimator, X, y)`` returns one number per row. If it fails on a slice of rows,
     or returns another shape, both halves of the slice are tried again. Models may change records in
@@ -879,7 +877,7 @@ def score_rows(score_function, estimator, X, y):
                 raise ValueError("The model did not give one prediction per record.")
         except Exception:
             if stop - start == len(y):
-                # A copy predicts from here on, so that retries do not change the caller's model.
+                # Retries should not change the caller's model. Some models cannot be copied.
                 with contextlib.suppress(Exception):
                     estimator = copy.deepcopy(estimator)
             if stop - start > 1:
@@ -944,11 +942,10 @@ def class_probabilities(estimator, X):
 
 @contextlib.contextmanager
 def suppress_output():
-    """Suppress warnings, printed texts and log messages inside the block.
+    """Suppress warnings, texts that Python prints and log messages inside the block.
 
     Warning filters, streams and logging belong to the process. If blocks of several threads
-    overlap, the first block to enter saves their state and the last one to leave restores it. The
-    state is also restored if an interrupt arrives while a block is entered or left.
+    overlap, the first block to enter saves their state and the last one to leave restores it.
     """
     block = object()
     try:
@@ -983,7 +980,7 @@ def _enter_block(block):
 
 
 def _leave_block(block):
-    """Restore output if this was the last active block; a second call has no effect."""
+    """Restore output if no other block is active."""
     global _saved_state
     with _lock:
         _active_blocks[:] = [other for other in _active_blocks if other is not block]

@@ -37,7 +37,8 @@ class ClassScores:
     #: Responses for ROC AUC, else scores in [0, 1] such as 1 for a correct prediction. NaN for
     #: records that the model failed on. Shape (n_records,).
     record_values: np.ndarray
-    class_index: np.ndarray  # position of each record's class, shape (n_records,)
+    #: Position of the class in which each record counts, shape (n_records,).
+    class_index: np.ndarray
 
     def __repr__(self) -> str:
         return f"<{len(self.record_values)} raw scores>"
@@ -97,7 +98,7 @@ class ClassScores:
         return float(np.mean(recalls))
 
     def sensitivity(self, class_floors: tuple) -> float:
-        r"""Return the largest change of the score if one record is replaced by any other.
+        r"""Return a bound on the change of the score if one record is replaced by any other.
 
         Parameters
         ----------
@@ -108,7 +109,8 @@ class ClassScores:
         -------
         float
             For ROC AUC :math:`1/f_1 + 1/f_0`. For a mean over ``K`` classes, the sum of the two
-            largest :math:`1/f_c`, divided by ``K``: the record may change its class. At most 1.
+            largest :math:`1/f_c` of these classes (of one if ``K`` is 1), divided by ``K``: the
+            record may change its class. The bound is at most 1.
         """
         floors = np.maximum(class_floors, 1)
         if self.shape.counted_classes is not None and self.shape.kind != "pairs":

@@ -15,7 +15,7 @@ _SUPPORTED_ARGUMENTS = {"average", "pos_label", "beta", "zero_division"}
 def confusion_scores(
     tables: Array, function_name: str, arguments: dict[str, Any], labels: Array
 ) -> Array | None:
-    """Return the score of each confusion matrix, or None for a metric without a formula here.
+    """Return the score of each confusion matrix, or None for a score without a formula here.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def confusion_scores(
 
 
 def _beta_squared(function_name, arguments):
-    """Return the squared beta of an F score, 1 except for ``fbeta_score``."""
+    """Return the squared beta of ``fbeta_score``, 1 for other functions."""
     return float(arguments.get("beta", 1.0)) ** 2 if function_name == "fbeta_score" else 1.0
 
 

@@ -1,9 +1,9 @@
 """Limits at which errors are clipped, from out-of-fold errors of the training set (theory G31).
 
 A proven interval of a mean error needs a largest error, and widens with it. If none is declared,
-the range of the training targets is one, but it is much larger than the errors of a good model. A
-limit from out-of-fold errors, which few errors exceed, is smaller. It is public and fixed before
-the holdout is queried. The target of such an interval is the mean of the clipped errors.
+the range of the training targets is one, but it can be much larger than the errors of a good model.
+A limit from out-of-fold errors can be smaller. It is public and fixed before the holdout is
+queried. The target of such an interval is the mean of the clipped errors.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class ErrorClips(NamedTuple):
         -------
         BoundedMetric or None
             A metric with the clip, if the metric is a mean of errors of one output without a
-            declared range and the clip is smaller than the range of the training targets.
-            Otherwise the metric unchanged.
+            declared range and the clip is smaller than that of the metric. Otherwise the metric
+            unchanged.
         """
         if not has_undeclared_range(metric):
             return metric

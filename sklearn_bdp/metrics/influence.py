@@ -39,7 +39,7 @@ def influence_on_score(
     y, predictions : ndarray of shape (n,) or (n, n_outputs)
         Targets, and predictions in the form that the function takes.
     pos_label : object, default=None
-        Positive class of one-dimensional probabilities. If None, the last class.
+        Positive class of one-dimensional predictions. If None, the last class.
 
     Returns
     -------
@@ -203,7 +203,7 @@ def _sample_scores(function_name, arguments, y, predictions):
 def _auc_influence(arguments, y, predictions, pos_label):
     """Return the influence on ROC AUC of two classes, or on an average for several.
 
-    Return None for arguments that are not supported.
+    Return None for other arguments and shapes.
     """
     classes = np.unique(y)
     if predictions.ndim == 1 and classes.size == 2 and not arguments:

@@ -466,7 +466,7 @@ class ClippedError(ClippedMetric):
 
     @property
     def _max_errors(self):
-        """Largest absolute errors that count, shape (n_outputs,) or, if they are equal, (1,)."""
+        """Largest absolute errors that count, shape (n_outputs,), or (1,) for all outputs."""
         return np.atleast_1d(np.asarray(self.width, dtype=float))
 
     def _may_clip(self, per_record, y):
@@ -651,8 +651,8 @@ def _error_bound(name, y, bounds):
     """Return the largest error that counts, and a note if no bounds were passed, else "".
 
     The error is a number, or a tuple of one for each of several outputs. ``y`` are training
-    targets, which bound the error if ``bounds`` is None. Raises ValueError if both are None or one
-    is invalid.
+    targets, which bound the error if ``bounds`` is None. Raises an error if both are None or one is
+    invalid.
     """
     targets = None if y is None else as_labels(y)
     if targets is not None:
@@ -686,7 +686,7 @@ def _check_numbers(name, targets):
 
 
 def _widths_of_bounds(bounds, source=""):
-    """Return the distance of both bounds for each output, as a list, or raise ValueError.
+    """Return the distance of both bounds for each output, as a list.
 
     ``source`` is a clause for the error message: where the bounds are from.
     """

@@ -119,7 +119,7 @@ class CustomScore(ClippedMetric):
 
     def __repr__(self):
         # The text is part of the query key. It has the digest of the function's code, so that an
-        # edited function is another query, and the same function in a new process is not.
+        # edited function is another query. Without a digest each text is another one.
         content = object_digest(self.function) or uuid.uuid4().hex
         return (
             f"PerRecordScore({self.name}, lower={self.lower!r}, upper={self.upper!r}, "

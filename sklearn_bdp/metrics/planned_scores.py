@@ -1,8 +1,8 @@
 """Scores of records to plan with, before there are data: public guesses, not bounds.
 
-A plan knows the expected score alone. How far the scores of records vary follows from it under a
-simple model of predictions. Limits are valid for all scores; a plan whose guess varies less than
-they do asks for too few records.
+A plan knows an expected score, not the scores of records. How far they vary follows from it under a
+simple model of predictions. Limits are valid for all scores. If the scores vary more than this
+guess, the plan has too few records.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _PROBABILITIES = (np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES
 _NORMAL_QUANTILES = ndtri(_PROBABILITIES)
 #: Largest distance of the means of normal scores of two classes, in standard deviations.
 _MAX_DISTANCE = 12.0
-#: Losses above this part of that of chance are not those of calibrated probabilities.
+#: Losses above this fraction of that of chance are planned as scores of 0 and 1.
 _MAX_LOSS_RATIO = 0.95
 
 

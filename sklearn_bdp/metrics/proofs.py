@@ -54,11 +54,11 @@ SHARE_INSIDE: Proofs = {**_OVER_RECORDS, "records": COUNTS, "given the rest": CO
 DIFFERENCE: Proofs = MEAN
 #: Differences of mean errors without a range: the distance of both predictions bounds them.
 ERROR_DIFFERENCE: Proofs = {"past": PAST}
-#: A proportion within a class, or within the records predicted as that class.
+#: A ratio of two counts of records, such as a proportion within a class.
 CLASS_SHARE: Proofs = {**_INDEPENDENT, "records": COUNTS}
-#: Differences of such proportions of two models.
+#: Differences of such ratios of two models, with one denominator for both.
 CLASS_DIFFERENCE: Proofs = _INDEPENDENT
-#: A mean over classes, or over pairs of records of two classes.
+#: A mean over classes, one or more, or over pairs of records of two classes.
 BY_CLASS: Proofs = dict.fromkeys(_INDEPENDENT, CLASSES)
 #: Subgroups and differences of a mean over classes: limits of each recall.
 BY_RECALL: Proofs = dict.fromkeys(_INDEPENDENT, RECALLS)

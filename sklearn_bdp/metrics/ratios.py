@@ -1,7 +1,7 @@
-"""Ratios of two counts of predicted labels, such as precision, which have exact limits.
+"""Ratios of two counts of predicted labels, such as precision, which can have exact limits.
 
-A final report reads both counts, so that its limits are those of a proportion (theory G28). A
-search releases a lower bound of the denominator first (theory G34).
+A final report reads both counts, so that its limits can be those of a proportion (theory G28). A
+search can release a lower bound of the denominator first (theory G34).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class RatioOfCounts:
     ) -> str:
         """Return the method that proves a row, as `Metric.proof`.
 
-        Differences of two models have a proof if the denominator is fixed.
+        Differences of two models need a fixed denominator.
         """
         if not is_difference:
             return proofs.CLASS_SHARE.get(dependence, "")

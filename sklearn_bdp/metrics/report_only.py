@@ -1,4 +1,4 @@
-"""Metrics of final reports without a proven interval: rankings, calibration and errors.
+"""Metrics of final reports without a proven interval, such as rankings, calibration and errors.
 
 Their intervals come from values without each sampling unit (theory G28). Searches support those
 that scikit-learn has, too, with approximate limits (:mod:`sklearn_bdp.metrics.approximate`).
@@ -235,7 +235,7 @@ class RootMeanSquaredError(Metric):
 
 
 def _relative_error(y, predictions):
-    """Return the absolute error of each record over its absolute target."""
+    """Return the absolute error of each record over its floored absolute target."""
     return np.abs(y - predictions) / np.maximum(np.abs(y), np.finfo(float).eps)
 
 

@@ -1,4 +1,4 @@
-"""Score functions of scikit-learn: how each is computed, its range, and why it has no proven bound.
+"""Score functions of scikit-learn: how they are computed, their ranges, and reasons for no bound.
 
 To support another score function, add an entry to :data:`SCORE_FUNCTIONS`. A metric with a proven
 bound is a class that is registered by :func:`sklearn_bdp.metrics.base.register_metric`.
@@ -10,7 +10,7 @@ import dataclasses
 import enum
 from typing import NamedTuple
 
-#: Largest loss of the public range, as a multiple of the best candidate's loss.
+#: Largest loss of a public range, as a multiple of the best candidate's loss or of a constant's.
 WORST_LOSS = 4.0
 
 #: Reasons why a metric that ranks candidates has no interval, as clauses for messages.
@@ -84,13 +84,13 @@ class ScoreFunction:
     form : ScoreForm, default=ScoreForm.OTHER
         How the score is computed.
     rejection : str, default=""
-        Why it has no proven bound, and alternatives. Empty for a metric that has one, and for a
-        function that is not the scorer of any name.
+        Why scorers of the function have no proven bound, and alternatives. Empty if no name of a
+        scorer needs it.
     public_range : PublicRange or None, default=None
         Range of the score. None: [0, 1] for bounded scores; for losses and other scores a range
         that follows from training targets.
     is_bounded : bool, default=True
-        Whether [0, 1] is the range of a score without ``public_range``.
+        Whether [0, 1] is the range of a score, not a loss, without ``public_range``.
     is_reported : bool, default=False
         Whether the error about ``rejection`` mentions ``final_report``, which shows the metric.
     has_unbounded_logs : bool, default=False

@@ -1,6 +1,6 @@
 """From ``scoring`` to a metric that ranks candidates, with proven or approximate intervals.
 
-A metric with a proven bound is used if there is one, except for errors without a declared range.
+Metrics with a proven bound are preferred, but for instance not for errors without a declared range.
 Other scorers of scikit-learn can have approximate intervals (theory G34), which need out-of-fold
 predictions of training records.
 """
@@ -53,7 +53,7 @@ def scorer_metric(
     scoring : object
         As for :func:`~sklearn_bdp.metrics.get_metric`, any name of scikit-learn, a scorer, or a
         function ``(estimator, X, y)`` that returns one number. None: for a regressor its own score
-        if approximate metrics are accepted, otherwise
+        if ``y`` is passed, ``proof_needed_for`` is empty and ``has_dates`` is False, otherwise
         :func:`~sklearn_bdp.metrics.default_metric`.
     estimator : estimator
         Determines the metric if ``scoring`` is None. A fitted one can give the classes.
@@ -66,7 +66,7 @@ def scorer_metric(
     has_class_bounds : bool, default=True
         Whether bounds of scores by class (ROC AUC, balanced accuracy) are valid on the holdout.
         They need identically distributed units. Otherwise these scores are approximate, unless
-        ``proof_needed_for`` is set or ``y`` is None.
+        ``proof_needed_for`` is set, ``y`` is None or scikit-learn has no such scorer.
     has_dates : bool, default=False
         Whether records are dates given their past. Mean errors then keep their proven interval
         with a clip from training data, also as the default of a regressor, because approximate
@@ -75,9 +75,8 @@ def scorer_metric(
     Returns
     -------
     BoundedMetric
-        An :class:`~sklearn_bdp.metrics.approximate.ApproximateMetric` if no bound is proven. Also
-        for errors of one output whose range is not declared, if approximate metrics are accepted
-        and ``has_dates`` is False.
+        An :class:`~sklearn_bdp.metrics.approximate.ApproximateMetric` if no bound is proven, and
+        also if its bound is not used, for instance for errors whose range is not declared.
 
     Raises
     ------
@@ -195,7 +194,7 @@ def own_score(estimator: Any, X: Any, y: ArrayLike) -> float:
 
 
 def _has_undeclared_range(metric, scoring, y):
-    """Return whether a scorer of errors of one output has no declared range.
+    """Return whether a scorer of errors of one-dimensional targets has no declared range.
 
     ``metric`` would clip the errors at the range of the training targets.
     """

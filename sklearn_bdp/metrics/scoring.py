@@ -241,7 +241,8 @@ def final_step(estimator: Any) -> Any:
 def _scores_by_accuracy(classifier):
     """Return whether a classifier's ``score`` method counts as scikit-learn's accuracy.
 
-    It does if the class has no such method, or only a search's default ``scoring``.
+    It does without such a method, if the method is that of all classifiers, and for other classes
+    of scikit-learn and this package without another ``scoring``.
     """
     module = getattr(getattr(type(classifier), "score", None), "__module__", "sklearn.base")
     if module == "sklearn.base":

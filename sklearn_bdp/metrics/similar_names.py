@@ -62,7 +62,7 @@ _MIN_SIMILARITY = 0.7
 
 
 def same_metric(name: str, names: Iterable[str]) -> str:
-    """Return the metric that a name means without doubt.
+    """Return the metric that a name means in another notation.
 
     Parameters
     ----------

@@ -1,20 +1,20 @@
 """Digests of texts, data, objects and code, and keys of queries and models.
 
-Equal content has an equal digest in every process and with every layout in memory.
+Digests of data and of objects do not depend on the process or on the layout in memory.
 
 Digests of data (:func:`data_digest`) depend on shapes, types, names and values. Digests of objects
 (:class:`ObjectHasher`) depend on installed code by name and version, and on code of the user by
 value. Pickle reads the state of an object, but it stores functions and classes by name and fails at
 lambdas. For these the hasher replaces pickle: it reads code, closures, defaults, the globals that
-code names and the members of classes, so that every change of behavior changes the digest. Code
-that looks something up by a name that cannot be followed (``open``, ``environ``, ``globals`` …) has
-no digest, and neither has a model that reads files named in its records.
+code names and the members of classes, so that changes of behavior change the digest. Code that
+looks something up by a name that cannot be followed (``open``, ``environ``, ``globals`` …) has no
+digest, and neither has a model that reads files named in its records.
 
 A *recipe key* can be computed before a model is fitted, from installed code with a version,
 parameters and training data. It is used only if these determine the fitted model. In all other
 cases the key is computed from the fitted model: its learned state and the code of the user by
-value. With code of the user, predictions for training records are added, which also show changes
-that the hasher cannot follow.
+value. With code of the user, predictions for training records are added, which can also show
+changes that the hasher cannot follow.
 
 ``joblib.hashing.NumpyHasher`` with ``inspect.getclosurevars`` was tried instead and rejected:
 ``getclosurevars`` (Python 3.11) does not list globals that only a comprehension, lambda or inner
@@ -66,7 +66,7 @@ def bytes_digest(chunks: Iterable[bytes]) -> str:
 
 def text_digest(*texts: str) -> str:
     """Return the SHA-256 of texts, each after its length: moving a character changes the digest."""
-    if all(map(str.isascii, texts)):  # as all texts of this package: a character is a byte
+    if all(map(str.isascii, texts)):  # a character is a byte
         joined = "".join([f"{len(text)}:{text}" for text in texts]).encode("ascii")
     else:
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
@@ -199,7 +199,7 @@ def _plain_array(array):
 
 
 def _as_doubles(array):
-    """Return an array of numbers as doubles, or unchanged if doubles would round a value."""
+    """Return an array of numbers as doubles, or unchanged if doubles could round a value."""
     with np.errstate(all="ignore"):
         doubles = array.astype(np.float64) + 0.0  # also -0.0 is 0.0
         is_exact = array.dtype.kind in "bf" or bool(
@@ -265,7 +265,7 @@ def query_key(*parts: Any) -> str:
 def content_key(*parts):
     """Return a query key that is computed from the content or the recipe of a model.
 
-    Models with an equal key are equal. The arguments are those of :func:`query_key`.
+    The arguments are those of :func:`query_key`.
     """
     return _CONTENT_PREFIX + query_key(*parts)
 
@@ -282,7 +282,7 @@ def is_content_key(key):
 def copy_data(X):
     """Return a copy that may be changed in place; of a NumPy array in the same order in memory.
 
-    Objects without a method ``copy`` are returned unchanged.
+    Objects that have no copy are returned unchanged.
     """
     if isinstance(X, np.ndarray):
         return X.copy(order="K")  # the last bits of a sum depend on the order
@@ -375,7 +375,7 @@ def _series_content(series):
 
 
 def _array_content(array):
-    """Return an array in one layout; a tuple for masked arrays and arrays of objects."""
+    """Return an array in one layout; a tuple for masked arrays and arrays with objects or texts."""
     if array is np.ma.masked:  # it cannot be filled
         return "masked constant", "", []
     if isinstance(array, np.ma.MaskedArray):
@@ -446,7 +446,7 @@ def _is_installed_file(file):
 
 @functools.lru_cache(maxsize=4096)
 def _installed_version(module_name):
-    """Return the name and version of a module's distribution as text, None for code of the user.
+    """Return the name and version of a module's package as text, None for code of the user.
 
     A distribution in a folder of packages has a version that identifies its code. A package without
     a version, an editable installation of another package, a notebook, a script and a module next
@@ -582,9 +582,9 @@ class ObjectHasher:
     def _object_digest(self, value):
         """Return the digest of an object that is not of a type of ``_PICKLED_DIRECTLY``.
 
-        Each object is read once. A reference to an object that is being read gives the number of
-        levels up to it. None for dictionaries, and for text unless code of the user may read a file
-        of that name: pickle reads them.
+        A reference to an object that is being read gives the number of levels up to it. None for
+        dictionaries, and for text unless code of the user may read a file of that name: pickle
+        reads them.
         """
         cls = type(value)
         if cls is str:
@@ -626,7 +626,8 @@ class ObjectHasher:
     def _table(self, value):
         """Return the digest of a table or an array inside a model.
 
-        It covers the index, the names and the attributes that the object has beside its values.
+        It covers an index and names. For classes that are not of NumPy, SciPy or pandas, it also
+        covers attributes.
         """
         cls = type(value)
         content = _table_content(value)
@@ -641,9 +642,10 @@ class ObjectHasher:
         return self.digest("table", cls, content, labels, attributes)
 
     def _instance(self, value):
-        """Return the digest of any object by its class and the values that pickle would store.
+        """Return the digest of an object by its class and the values that pickle would store.
 
-        Raises OpaqueError for iterators and open files.
+        For classes of the user, it covers attributes that a pickle leaves out. Raises OpaqueError
+        for iterators and open files.
         """
         cls = type(value)
         if hasattr(value, "__next__") or hasattr(value, "readable"):
@@ -692,9 +694,9 @@ class ObjectHasher:
         return self.digest("estimator", cls, state)
 
     def _keeps_state(self, cls):
-        """Return whether a clone keeps the fitted state of the estimator that is being hashed.
+        """Return whether a clone may keep the fitted state of the estimator that is being hashed.
 
-        A frozen estimator does, and one that is an attribute of an object that is not an estimator.
+        A frozen estimator does, and so may one inside an object that is not an estimator.
         """
         active_methods = {method for _, method in self._active.values()}
         is_inside_object = bool(active_methods - {ObjectHasher._estimator})
@@ -716,20 +718,20 @@ class ObjectHasher:
     def _function(self, value):
         """Return the digest of a function written in Python.
 
-        Raises OpaqueError for code of the user that cannot be followed, and for all in a recipe.
+        Raises OpaqueError for code of the user that cannot be followed or is part of a recipe.
         """
         self._note_randomness(value)
         version = _installed_version(value.__module__)
         namespace = value.__globals__
         cells = [_cell_contents(cell) for cell in value.__closure__ or ()]
         if version is not None and _is_installed_file(value.__code__.co_filename):
-            line = value.__code__.co_firstlineno  # distinguishes lambdas
+            line = value.__code__.co_firstlineno  # distinguishes lambdas in different lines
             return self.digest(version, value.__module__, value.__qualname__, line, cells)
         self._enter_user_code(namespace.get("__file__") or value.__code__.co_filename)
         names = _names_in(value.__code__)
         if not _UNTRACEABLE_NAMES.isdisjoint(names):
             raise OpaqueError(value.__name__)
-        # A name in code refers to a global, or to a module that the code imports.
+        # A name in code may refer to a global, or to a module that the code imports.
         referenced = [
             (name, namespace.get(name, _imported_module(name, namespace.get("__package__"))))
             for name in names
@@ -743,7 +745,7 @@ class ObjectHasher:
         return self.digest("code", sys.version, attributes, code.co_consts)
 
     def _module(self, value):
-        """Return the digest of an installed module by name and version, else by all its members.
+        """Return the digest of an installed module by name and version, else by its members.
 
         Raises OpaqueError for a module of the user in a recipe.
         """
@@ -756,7 +758,7 @@ class ObjectHasher:
     def _class(self, value):
         """Return the digest of an installed class by name, version and `_added_members`.
 
-        Other classes are read by all their members, and raise OpaqueError in a recipe.
+        Other classes are read by their members, and raise OpaqueError in a recipe.
         """
         version = _installed_version(value.__module__)
         name = value.__qualname__
@@ -875,8 +877,8 @@ def _added_members(cls):
 def _is_added_function(cls, name, function):
     """Return whether a session put a function into an installed class.
 
-    Two kinds do not count: a wrapper around ``fit``, which counts or logs fits, and methods that a
-    data class generates from its fields.
+    Two kinds do not count: functions that are named ``fit``, such as wrappers that log fits, and
+    special methods of data classes.
     """
     is_generated = "__dataclass_fields__" in vars(cls) and name.startswith("__")
     is_installed = _is_installed_file(function.__code__.co_filename) or name == "fit"
@@ -941,7 +943,7 @@ def _is_seed(random_state):
 
 
 def _instance_may_vary(value, attributes):
-    """Return whether an object draws without a seed, or selects columns at the time of fitting."""
+    """Return whether an object may draw without a seed, or selects columns while it is fitted."""
     draws = getattr(value, "shuffle", True)
     random_state = attributes.get("random_state", 0) if draws else 0
     return not _is_seed(random_state) or type(value).__name__ == "make_column_selector"
@@ -1110,7 +1112,7 @@ def fingerprint(model, classes):
 
 
 def has_user_code(estimator):
-    """Return whether an unfitted estimator contains code of the user, and so has no recipe key."""
+    """Return whether hashing an unfitted estimator, as for a recipe key, meets code of the user."""
     hasher = ObjectHasher(recipe=True)
     _clone_digest(hasher, estimator)
     return hasher.has_user_code
@@ -1125,10 +1127,9 @@ def _clone_digest(hasher, estimator):
 
 
 def _predictions_digest(estimator, X):
-    """Return a digest of all predictions for records, with numbers in single precision.
+    """Return a digest of the predictions for records, with arrays of floats in single precision.
 
-    Sums of products differ in the last bits with the location of an array in memory. The learned
-    state is in the key to the last bit.
+    Sums of products can differ in the last bits with the location of an array in memory.
     """
     predictions: list = []
     for name in ("predict", "predict_proba", "decision_function"):
@@ -1140,7 +1141,10 @@ def _predictions_digest(estimator, X):
 
 
 def _rounded_predictions(estimator, method_name, X):
-    """Return the predictions of a method, numbers in single precision; None without the method."""
+    """Return the predictions of a method, None without it; floats are in single precision.
+
+    Predictions that are not an array are returned unchanged.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         method = getattr(estimator, method_name, None)
@@ -1150,7 +1154,7 @@ def _rounded_predictions(estimator, method_name, X):
 
 
 def _environment_key():
-    """Return a key of versions and settings that change the behavior of estimators."""
+    """Return a key of versions and settings that can change the behavior of estimators."""
     names = "transform_output", "enable_metadata_routing", "array_api_dispatch", "assume_finite"
     config = {name: sklearn.get_config()[name] for name in names}
     return query_key(sklearn.__version__, np.__version__, scipy.__version__, config)

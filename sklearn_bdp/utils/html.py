@@ -17,7 +17,7 @@ BAD_COLOR = "#d1495b"
 def format_score(score, rounded=round):
     """Return a score as text: with three decimals up to 1 in size, else with four digits or more.
 
-    Scores from 10,000 on have no decimals. Infinite scores and NaN are texts such as "inf".
+    Scores from 1,000 on have no decimals. Infinite scores and NaN are texts such as "inf".
     ``rounded`` rounds a number to an integer: ``math.floor`` or ``math.ceil`` for the ends of an
     interval, which are rounded outward.
     """
@@ -28,7 +28,7 @@ def format_score(score, rounded=round):
 
 
 def format_half_width(value):
-    """Return a half-width as text with three significant digits, rounded up."""
+    """Return a half-width as text, a positive and finite one rounded up to three digits."""
     if not (math.isfinite(value) and value > 0):
         return f"{value:g}"
     n_decimals = 2 - math.floor(math.log10(value))
@@ -164,9 +164,9 @@ def interval_svg(value, lower, upper, *, bounds=None, baseline=None):
     """Return an SVG of a score and its interval on an axis; "" unless both are finite.
 
     ``value``, ``lower`` and ``upper`` are the score and the ends of its interval, in score units.
-    The result is also "" if the interval has no width.
-    The axis shows the interval and ``baseline``, the score of a model that does not use features.
-    It stays within ``bounds``, the range of the score.
+    The result is also "" if the interval has no width. ``baseline`` is the score of a model that
+    does not use features; None is not drawn. The axis stays within ``bounds``, the range of the
+    score.
     """
     width = upper - lower
     if not (math.isfinite(value) and math.isfinite(width) and width > 0):

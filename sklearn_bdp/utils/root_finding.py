@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-N_HALVINGS = 48  # 2⁻⁴⁸ of the bracket is far below any grid
+N_HALVINGS = 48  # the last bracket is 2⁻⁴⁸ of the first one
 
 
 def last_accepted(
@@ -18,7 +18,7 @@ def last_accepted(
     steps: int = N_HALVINGS,
     tolerance: float = 0.0,
 ) -> Any:
-    """Return points at or next to the last accepted ones on the way from ``safe`` to ``rejected``.
+    """Return points at or before the last accepted ones on the way from ``safe`` to ``rejected``.
 
     ``accepted`` returns for each of many points whether it is accepted, and is monotone: points
     nearer to ``safe`` than an accepted one are accepted, too. The interval between an accepted and
@@ -60,7 +60,7 @@ def doubled(accepted: Callable[[Any], Any], start: Any, *, largest: float = math
     """Return the first accepted value of ``start``, twice ``start``, …, and the value before it.
 
     The value before it was rejected; it is 0 if ``start`` is accepted. Returns None, not a pair, if
-    no value up to ``largest`` is accepted.
+    none of these values up to ``largest`` is accepted.
     """
     rejected = 0
     while start <= largest:
@@ -74,11 +74,12 @@ def doubled(accepted: Callable[[Any], Any], start: Any, *, largest: float = math
 def crossing(
     excess: Callable[[float], float], safe: float, rejected: float, *, rtol: float = 1e-9
 ) -> float:
-    """Return a point next to the root of a continuous ``excess`` with an ``excess`` of at most 0.
+    """Return a point with an ``excess`` of at most 0, near the root if one is found there.
 
-    ``excess`` is at most 0 at ``safe`` and positive at ``rejected``. Brent's method stops on either
-    side of the root, to the relative tolerance ``rtol``. From there, points nearer to ``safe`` are
-    tried until one has an ``excess`` of at most 0. If none of these has, ``safe`` is returned.
+    ``excess`` is continuous, at most 0 at ``safe`` and positive at ``rejected``. Brent's method
+    stops on either side of the root, to the relative tolerance ``rtol``. From there, points nearer
+    to ``safe`` are tried until one has an ``excess`` of at most 0. If none of these has, ``safe``
+    is returned.
     """
     xtol = 0.1 * rtol * max(abs(safe), abs(rejected))
     root = brentq(excess, safe, rejected, xtol=xtol, rtol=rtol)
@@ -90,7 +91,7 @@ def crossing(
 
 
 def safe_inverse(increasing, target):
-    """Return the largest ``x`` (up to rounding) with ``increasing(x) <= target``, never above it.
+    """Return nearly the largest ``x`` with ``increasing(x) <= target``, not a larger one.
 
     ``increasing(x) >= x`` is assumed, so the answer lies in ``[0, target]``. A positive point that
     is returned has been evaluated and satisfies the inequality. The result is 0.0 if ``target`` is

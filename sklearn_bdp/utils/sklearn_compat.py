@@ -1,7 +1,6 @@
 """All private names that this package imports from scikit-learn.
 
-``tests/utils/test_sklearn_compat.py`` tests that they exist, so that a release of scikit-learn that
-moves one fails one test with a clear name instead of breaking imports everywhere.
+``tests/utils/test_sklearn_compat.py`` tests them.
 """
 
 import contextlib
@@ -58,7 +57,7 @@ def gives_frames(transformer):
 
 
 def holds_numbers(frame):
-    """Return whether all columns of a frame have a numeric dtype that a NumPy array can have."""
+    """Return whether all columns of a frame have a numeric or boolean dtype of NumPy or polars."""
     return all(_is_number(dtype) for dtype in frame.dtypes)
 
 
@@ -75,8 +74,8 @@ def _is_number(dtype):
 def called_by_validation():
     """Return whether the caller, a scorer, was called by cross-validation.
 
-    Cross-validation replaces errors of a scorer by NaN (``error_score``). It also scores a model on
-    its training rows after its test rows. A scorer gets no argument that shows this.
+    Cross-validation can replace errors of a scorer by NaN (``error_score``), and can score a model
+    on its training rows after its test rows. A scorer gets no argument that shows this.
     """
     frame = sys._getframe(2)
     if frame.f_globals.get("__name__") == _SCORER_MODULE and frame.f_back:  # several metrics
@@ -85,7 +84,7 @@ def called_by_validation():
 
 
 def inside_validation():
-    """Return whether one of the callers fits a fold of cross-validation or a search's candidate."""
+    """Return whether one of the nearest 60 callers fits a fold or a candidate of a search."""
     nearest_frames = itertools.islice(traceback.walk_stack(sys._getframe(1)), 60)
     return any(_function_of(frame) in _FIT_FUNCTIONS for frame, _ in nearest_frames)
 
@@ -96,7 +95,7 @@ def _function_of(frame):
 
 
 def is_being_fitted(estimator):
-    """Return whether an estimator calls its scorer in the middle of ``fit``, to stop early."""
+    """Return whether an estimator marks itself as being fitted, as some do that stop early."""
     return getattr(estimator, "_in_fit", False) is True
 
 
@@ -126,7 +125,7 @@ def root_context(search, X, y, sample_weight):
 
 @contextlib.contextmanager
 def progress_bar(search):
-    """Show a bar of the finished fits of a verbose search in a terminal or a notebook.
+    """Show a bar of the finished fits of a search with ``verbose=1`` in a terminal or a notebook.
 
     The bar is scikit-learn's callback, which needs scikit-learn 1.9 and rich. Callbacks that the
     user has set are left as they are.

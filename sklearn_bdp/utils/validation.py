@@ -1,4 +1,4 @@
-"""Checks of arguments: errors name the parameter, the rule and the value, and carry no scores.
+"""Checks of arguments: errors name the parameter and the rule, and carry no scores.
 
 Conditions are written positively (``if not value > 0: raise``), so that NaN fails closed.
 """
@@ -133,7 +133,7 @@ def check_boolean(name, value):
 
 
 def as_real_array(name, value):
-    """Return ``value`` as a float array; values that numpy would silently convert are rejected.
+    """Return ``value`` as a float array; values that would lose their meaning are rejected.
 
     As floats, complex numbers would lose their imaginary part, durations their unit, masked entries
     their mask and text its meaning. Raises ValueError for masked entries, TypeError for the others.
@@ -181,7 +181,7 @@ def as_frame(data):
 
 
 def check_supported_values(name, data):
-    """Raise TypeError if values are masked, complex, dates or durations, as no estimator can use.
+    """Raise TypeError if values are masked, complex, dates or durations.
 
     ``name``: name of the parameter in the message. Only data with a single ``dtype`` are checked.
     """
@@ -255,9 +255,9 @@ def _mixes_text(values):
 
 
 def check_label_values(y):
-    """Raise an error if targets are missing, or text and other values; all may be None.
+    """Raise an error if targets are missing, or text and other values; ``y`` may be None.
 
-    Infinite floats are allowed if none is NaN.
+    Infinite floats alone do not count as missing.
     """
     if y is None:
         return
@@ -275,7 +275,7 @@ def is_missing(value):
 
 
 _LARGEST_FLOAT = sys.float_info.max
-#: Size of arrays up to which all values are compared: a reduction takes as long as 20 comparisons.
+#: Size of arrays up to which all values are compared.
 _SMALL_SIZE = 4
 
 
@@ -330,8 +330,8 @@ def caller_level():
 def strip_traceback_frames(method: Method) -> Method:
     """Return a method whose errors have no inner frames and no causes, which could hold raw scores.
 
-    A traceback keeps every local variable of every frame alive, and debuggers, loggers and
-    notebooks print them. To see the inner frames, call the undecorated ``__wrapped__``.
+    A traceback keeps the local variables of its frames alive, and debuggers, loggers and notebooks
+    can print them. To see the inner frames, call the undecorated ``__wrapped__``.
     """
 
     @functools.wraps(method)
