@@ -271,6 +271,29 @@ def test_a_move_that_was_killed_is_completed_by_the_same_command(
     assert len(ReusableHoldout(X, Y, ledger=target, budget=5).history()) == 6
 
 
+def test_a_move_that_is_run_again_leaves_the_source_closed(used_ledger, tmp_path, run_command):
+    """Its target has gone on meanwhile: a source in use would be a second budget."""
+    target = tmp_path / "there.sqlite"
+    run_command("move", used_ledger, target)
+    ReusableHoldout(X, Y, ledger=target, budget=5).answer([0.5], np.zeros((1, N)))
+    run_command("move", used_ledger, target)
+    with refused(LedgerUnavailableError, "there.sqlite"):
+        ReusableHoldout(X, Y, ledger=used_ledger, budget=5)
+    assert len(ReusableHoldout(X, Y, ledger=target, budget=5).history()) == 7
+
+
+def test_a_move_onto_another_ledger_of_the_same_records_leaves_the_source_closed(
+    used_ledger, tmp_path, command_line
+):
+    """It may be the moved ledger in another form, such as an upgraded one."""
+    target = tmp_path / "there.sqlite"
+    Ledger(used_ledger).mark_moved(str(target))
+    ReusableHoldout(X, Y, ledger=target, budget=5)
+    assert command_line("ledger", "move", used_ledger, target) == 1
+    with refused(LedgerUnavailableError, "there.sqlite"):
+        ReusableHoldout(X, Y, ledger=used_ledger, budget=5)
+
+
 def test_a_copy_of_a_damaged_ledger_is_not_made(used_ledger, tmp_path, command_line):
     with contextlib.closing(sqlite3.connect(used_ledger)) as connection:
         connection.execute("DROP TRIGGER log_update")

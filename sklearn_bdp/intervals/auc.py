@@ -44,7 +44,7 @@ _STEP, _NEAR, _GROWTH = 0.1, 8.0, 1.1
 _INNER_STEP, _INNER_GROWTH, _N_INNER_STEPS = 0.05, 1.12, 60
 #: Largest number of bets: more placements are averaged in blocks.
 _MAX_BETS = 400
-#: Number of quantiles of placements that an expected half-width computes at least.
+#: Smallest number of quantiles of placements between which an expected half-width interpolates.
 _N_COMPUTED_QUANTILES = 1000
 #: Distance of a planned AUC from 0 and 1.
 _MIN_AUC = 1e-4
@@ -204,7 +204,7 @@ def planned_half_width(
     """
     half_width_by_pairs = half_width_at(PairsTail(class_counts), auc, log_one_sided)
     moments = binormal_moments(min(max(auc, _MIN_AUC), 1.0 - _MIN_AUC))
-    # Bets are never narrower than a normal approximation.
+    # Bets are hardly narrower than a normal approximation.
     deviation = math.sqrt(moments.variance * sum(1.0 / count for count in class_counts))
     half_width_by_bets = -deviation * float(ndtri_exp(log_one_sided))
     if half_width_by_bets <= goal:

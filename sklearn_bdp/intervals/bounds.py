@@ -425,7 +425,7 @@ class BettingPlan:
         """Return the stake of one limit of query ``i``, and the shortfalls that belong to it.
 
         ``center`` is the predicted mean of the scores or, for the upper limit, of 1 minus them. Of
-        all rates up to 0.8, the stake has the highest predicted limit if scores follow a beta
+        the rates up to 0.8, the stake has the highest predicted limit if scores follow a beta
         distribution. Limits are valid for all distributions.
 
         Returns
@@ -679,9 +679,8 @@ def betting_interval(sums, counts, *, bound, moments, log_inverse_alpha):
     center, variance, mean_count = moments
     center_deviation = math.sqrt(variance / len(unit_sums)) / mean_count
     grids = [_grid(side_center, center_deviation) for side_center in (center, 1.0 - center)]
-    # Only points up to the first that is not rejected are needed. The first is nearly always more
-    # than a standard deviation below the center, so that the points above are tried only if all
-    # below are rejected.
+    # Only points up to the first that is not rejected are needed. Points above one standard
+    # deviation below the center are tried only if all below are rejected.
     low_points = []
     high_points = []
     for grid, side_center in zip(grids, (center, 1.0 - center), strict=True):
@@ -726,7 +725,7 @@ def expected_betting_half_width(
     scores : array-like of shape (n_quantiles,)
         Expected scores in [0, 1], ascending: quantiles of their distribution, at evenly spaced
         probabilities. As many units are simulated, at most ``n_units``, in fixed random orders.
-        Half-widths shrink like the root of the number of units.
+        Half-widths are taken to shrink like the root of the number of units.
     n_units : int
         Number of units.
     moments : UnitMoments
@@ -851,8 +850,8 @@ def order_free_interval(sums, counts, *, bound, moments, log_inverse_alpha):
     sums_by_side = (unit_sums, unit_counts - unit_sums)
     limits = []  # lower limits of the mean and of one minus it
     for center, side_sums in zip(centers, sums_by_side, strict=True):
-        # The rate with the fastest growth if the units have these moments, for the mean at the
-        # limit that a normal approximation predicts.
+        # About the rate with the fastest growth if the units have these moments, for the mean at
+        # the limit that a normal approximation predicts.
         half_width = (
             math.sqrt(2.0 * nats_needed * moments.variance / len(unit_sums)) / moments.mean_count
         )

@@ -232,7 +232,7 @@ def half_width_at(tail, score, log_one_sided, margin=0.0):
 class ProportionGrid:
     """A partition of [0, 1] into cells in which the proportion of a class is released (theory G20).
 
-    Edges are angles ``arcsin(sqrt(proportion))``, whose variance is the same for every proportion.
+    Edges are angles ``arcsin(sqrt(proportion))``, whose variance hardly depends on the proportion.
     The mechanism compares the central cell around the prediction with the holdout. The cells next
     to it are a few standard deviations of a holdout proportion wide. Further cells double in width
     until they span 0.2 units of log odds, and none is narrower than the first, except where [0, 1]
@@ -261,7 +261,7 @@ class ProportionGrid:
         if within_group_fraction is None:
             within_group_fraction = _GUESSED_FRACTION
             guess_variance = _GUESS_VARIANCE
-        # The standard deviation of arcsin(sqrt(proportion)) is 1/2 sqrt(1/n). The variance between
+        # The standard deviation of arcsin(sqrt(proportion)) is near 1/2 sqrt(1/n). The variance between
         # groups is common to all slices. Within groups, the smallest slice is far below the mean.
         angle_deviations = 0.5 * _CENTRAL_DEVIATIONS
         slice_variance = _SLICE_VARIANCE * within_group_fraction

@@ -171,7 +171,7 @@ def _refusal(statistic, y, value, scale, *, n_dates, rarest):
 
 
 def median_row(errors: Array, alpha: float, *, dates: Array, horizon: int = 1) -> ApproximateRow:
-    r"""Return minus the median error over dates, with an interval by order statistics (G31).
+    r"""Return minus the median error over dates, and an interval by order statistics, if any (G31).
 
     A jackknife does not estimate the variance of a median. The number of errors up to a value less
     its conditional expectation is a martingale of variance at most :math:`T/4`, so that the limits
@@ -301,8 +301,8 @@ def date_interval(
     Notes
     -----
     With a horizon of 1, the variance is :math:`\min_c \sum_t (J_t - c_t)^2 / (T(T-1))` over three
-    centers: the mean of all dates, and two moving averages of the influence of earlier dates. The
-    mean is not known before a date, but bounds the minimum from above. The degrees of freedom are
+    centers: the mean of all dates, and two moving averages of the influence of earlier dates, which
+    begin with it. The mean is not known before a date, but bounds the minimum from above. The degrees of freedom are
     then :math:`\min(T - 1, \max(3, 2T/(\hat k - 1)), \text{event dates} - 1)`, at least 2,
     with the kurtosis :math:`\hat k` of :math:`J`.
     """
@@ -359,7 +359,8 @@ def variance_of_mean(influence: Array, horizon: int = 1) -> float:
     for rate in RATES:
         filter_state = [(1.0 - rate) * influence.mean()]
         averages, _ = lfilter([rate], [1.0, rate - 1.0], influence, zi=filter_state)
-        centers = np.concatenate([[influence.mean()], averages[:-1]])  # known the date before
+        # Of earlier dates, except that each average begins with the mean of all dates.
+        centers = np.concatenate([[influence.mean()], averages[:-1]])
         sums_of_squares.append(np.sum((influence - centers) ** 2))
     return float(min(sums_of_squares)) / (n_dates * (n_dates - 1.0))
 

@@ -4,8 +4,8 @@ Functions with the signature ``left_out(y, predictions, weights, unit_codes, n_u
 statistic of all records and an array of shape ``(n_units,)``: the statistic without each unit.
 ``unit_codes`` number the unit of each record (a record, group or date) from 0. ``weights`` are
 those of records: 0 outside a subgroup, else 1, or one over the size of the unit if all units weigh
-equally. Most statistics are computed in closed form. Others are computed again without each unit,
-or without each of at most :data:`MAX_BLOCKS` blocks of units. The array then has one entry for each
+equally. Most statistics are computed in closed form. Some are computed again without each unit, or
+without each of at most :data:`MAX_BLOCKS` blocks of units. The array then has one entry for each
 block.
 """
 

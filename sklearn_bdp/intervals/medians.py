@@ -103,8 +103,7 @@ def log_wealth(sums: Array, bound: float) -> float:
     -------
     float
         :math:`\max_\lambda \sum_g \ln(1 + \lambda S_g)` over stakes from 0 to ``0.995 / bound``, in
-        nats: 0 if the mean of the sums is not positive, otherwise about half the square of
-        Student's statistic.
+        nats: 0 if the mean of the sums is not positive.
     """
     largest_stake = _LARGEST_STAKE / bound
     if float(np.sum(sums / (1.0 + largest_stake * sums))) >= 0.0:

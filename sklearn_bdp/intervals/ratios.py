@@ -124,7 +124,7 @@ class FloorGrid:
         FloorGrid
             With one cell if the floor is 0.
         """
-        # The deviation of arcsin(sqrt(share)) is 1/2 sqrt(1/n), whatever the share is.
+        # The standard deviation of arcsin(sqrt(share)) is near 1/2 sqrt(1/n).
         angle_deviation = 0.5 * math.sqrt(1.0 / n + 1.0 / n_train)
         edge_angle = math.asin(math.sqrt(share)) - _N_DEVIATIONS * angle_deviation
         angle_width = 1.0 / math.sqrt(n)

@@ -1,4 +1,4 @@
-"""The ledger: durable records of answers, in transactions, without any statistics."""
+"""The ledger: records of answers, in transactions, without any statistics."""
 
 from sklearn_bdp.ledger.backend import Backend
 from sklearn_bdp.ledger.ledger import read_notes

@@ -97,7 +97,7 @@ class LedgerURL(str):
         return LedgerURL(urlunsplit(url_parts._replace(query=urlencode(parameters))))
 
     def secrets(self) -> list[str]:
-        """Return the passwords of this URL, as they are written and decoded, shortest first."""
+        """Return texts that may show the passwords of this URL, shortest first."""
         url_parts = urlsplit(self.connection)
         user_info = url_parts.netloc.rpartition("@")[0]
         passwords = [user_info.partition(":")[2]]
@@ -122,9 +122,9 @@ class LedgerURL(str):
 
 
 def _check_hosts(url_parts: SplitResult) -> None:
-    """Raise ValueError if reserved characters of a password were read as a host or a path.
+    """Raise ValueError for an @ after the host, or a port that is not a number.
 
-    Raise it, too, if a port is not a number.
+    A reserved character in a password can have this effect.
     """
     hosts = url_parts.netloc.rpartition("@")[2]
     # Without IPv6 addresses, which are in brackets and contain colons.

@@ -1,8 +1,8 @@
 """SQL statements that create, read and write ledgers in a PostgreSQL database.
 
-All names are qualified with their schema, so the search_path of a role has no effect. Roles write
-through functions that run with the rights of the owner of the tables. These functions create
-ledgers and append entries, and can neither change nor remove entries.
+Names of tables, views and functions of ledgers are qualified with their schema. Roles write through
+functions that run with the rights of the owner of the tables. These functions create ledgers and
+append entries, and can neither change nor remove entries.
 """
 
 #: First key of the advisory locks that show who is writing. The second key is a hash of schema
@@ -153,7 +153,7 @@ REVOKE EXECUTE ON FUNCTION {schema}.sklearn_bdp_lock, {schema}.sklearn_bdp_creat
     {schema}.sklearn_bdp_append FROM PUBLIC;
 """
 
-#: For each schema with tables of ledgers: its name, whether this role may read the tables, and
+#: For each schema with tables of ledgers: its name, whether this role may read the entries, and
 #: whether it has the views of this version. Version 0.1 created tables without views, in the first
 #: schema of the search_path.
 LAYOUTS = """

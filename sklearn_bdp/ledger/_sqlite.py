@@ -84,7 +84,7 @@ class Connection(sqlite3.Connection):
             self.inherited.append(self)
 
 
-#: Page size of a new file, in bytes. An answer takes about 2 kB, which fits badly on small pages.
+#: Page size of a new file, in bytes. Entries of several kB fit badly on small pages.
 _PAGE_SIZE = 16384
 #: Seconds for which a writer waits for its turn in the queue. Earlier writers may be stopped.
 _LONGEST_TURN_WAIT = 0.3
@@ -305,7 +305,7 @@ class SQLiteBackend(Backend):
         self._connection.execute(statement)
 
     def _connect(self):
-        """Open an existing ledger file; raise LedgerError unless it has the tables of a ledger."""
+        """Open an existing ledger file and check its tables."""
         connection = sqlite3.connect(
             f"{self.path.as_uri()}?mode=rw",  # does not create a file
             uri=True,
@@ -343,7 +343,7 @@ class SQLiteBackend(Backend):
                 connection.close()
 
     def _failure(self, error):
-        """Return the error of this package for an error of SQLite, and other errors unchanged."""
+        """Return the error of this package for one of SQLite or of decoding; others unchanged."""
         if isinstance(error, UnicodeDecodeError):  # the file contains bytes that are not UTF-8
             error = sqlite3.DatabaseError()
         if not isinstance(error, sqlite3.Error):

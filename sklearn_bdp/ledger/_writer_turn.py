@@ -44,7 +44,7 @@ class WriterTurn:
         self._number: int | None = None
         if _IS_SUPPORTED:
             try:
-                # All users with write access to the ledger may queue.
+                # The queue file gets the rights of the ledger.
                 self._mode = os.stat(ledger_path).st_mode & 0o666
                 self._draw_number()
             except OSError:  # a read-only folder, or a file system without such locks

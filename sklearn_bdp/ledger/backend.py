@@ -1,9 +1,9 @@
 """Storage of ledger entries: a protocol of four methods, and a backend in memory.
 
-A backend stores texts and does not interpret them. The hash chain and the secret state are handled
-by :class:`~sklearn_bdp.ledger.ledger.Ledger`, so a backend can only fail by losing or changing
-texts. The chain detects that when the ledger is read, unless the last entries and the head are
-lost together and the reader has not seen them.
+A backend stores texts and need not interpret them. The hash chain and the secret state are handled
+by :class:`~sklearn_bdp.ledger.ledger.Ledger`. The chain detects lost or changed entries when the
+ledger is read, unless the last entries and the head are lost together and the reader has not seen
+them.
 """
 
 from __future__ import annotations

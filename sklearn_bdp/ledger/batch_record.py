@@ -23,7 +23,8 @@ class LedgerTotals:
     n_above: int = 0  # corrected answers
     #: Corrected comparisons with the holdout. A corrected answer that was refined counts twice.
     n_rounds: int = 0
-    released: float = 0.0  # code length of all released values, in nats
+    #: Code length of all released values and of reports that did not finish, in nats.
+    released: float = 0.0
     #: Largest distance in [0, 1] from an answer to an end of its interval, without relaxed
     #: intervals.
     widest: float = 0.0
@@ -70,7 +71,7 @@ class BatchRecord:
     #: Public state of the predictive code after the batch.
     code: dict = dataclasses.field(default_factory=dict)
     #: Released cells (small intervals of scores) and the other public inputs of the batch. With
-    #: the answers they determine all predictions. For a final report: its rows.
+    #: the answers they determine all predictions. A final report is stored here, too.
     cells: dict = dataclasses.field(default_factory=dict)
     #: Display name and range of each metric in score units, by its name in the answers:
     #: ``{metric: [display_name, range_min, range_max]}``, and open ends, see ``AnswerRecord``.

@@ -66,8 +66,9 @@ class Chain:
     """Hash chain: the digest of each entry covers the entry and the digest before it.
 
     Without a key in the environment variable ``SKLEARN_BDP_LEDGER_KEY`` everybody can compute the
-    digests (SHA-256), so an edited ledger with recomputed digests passes verification. With a key
-    (HMAC-SHA256) only owners of the key can compute them.
+    digests (SHA-256), so an edited ledger with recomputed digests passes verification in a process
+    that has not seen the original. With a key (HMAC-SHA256) only owners of the key can compute
+    them.
     """
 
     def __init__(self):
@@ -231,7 +232,7 @@ class Ledger:
     def verified_state(self) -> Iterator[LedgerState]:
         """Yield the state that this process has verified so far.
 
-        The backend is read only if this process has no state yet, or lost it by an error. Recorded
+        New entries are read only if this process has no state yet, or lost it by an error. Recorded
         answers never change, and later entries of other processes are read when a batch is written.
         So this state suffices to look up answers before a batch and to describe them afterwards.
         """
@@ -315,8 +316,8 @@ class Ledger:
     def _catch_up(self):
         """Verify every entry after those verified earlier, up to the head; set the state.
 
-        Raises LedgerError, in one of its subclasses, if the ledger is missing, damaged, of another
-        format or of another holdout.
+        Raises LedgerError if the ledger is missing, damaged, of another format or of another
+        holdout.
         """
         ledger_state = self._state
         while True:
@@ -347,9 +348,9 @@ class Ledger:
         self._expected_head = None
 
     def _check_expected_head(self, ledger_state):
-        """Raise LedgerCorruptedError unless a chain contains the head that was seen earlier.
+        """Raise LedgerCorruptedError if a chain lacks a head that was seen earlier.
 
-        This process has seen that head, or the one that pickled the holdout. Without one, return.
+        This process has seen that head, or the one that pickled the holdout.
         """
         if self._expected_head is not None and self._expected_head[0] > 0:
             number, digest = self._expected_head
@@ -588,7 +589,7 @@ def _describe_other_correlation(expected_header, header):
 def _other_parameters(expected_header, header):
     """Return name, expected value and value in the ledger of each parameter that differs.
 
-    ``beta`` is returned as ``confidence_level``. A value that the ledger lacks is None.
+    A ``beta`` in both is returned as ``confidence_level``. A value that the ledger lacks is None.
     """
     ledger_parameters = header.get("parameters")
     if not isinstance(ledger_parameters, dict):
@@ -610,7 +611,7 @@ def _other_parameters(expected_header, header):
 
 @strip_traceback_frames  # the path may be a URL with a password
 def read_notes(path: Any, name: Any, *, timeout: float = 60.0) -> list[Any]:
-    """Return the notes of a ledger before its holdout exists.
+    """Return the notes of a name in a ledger, for which no holdout is needed.
 
     Parameters
     ----------
@@ -629,7 +630,7 @@ def read_notes(path: Any, name: Any, *, timeout: float = 60.0) -> list[Any]:
     Raises
     ------
     LedgerError
-        If there is a ledger that cannot be read. The class is one of its subclasses.
+        If there is a ledger that cannot be read.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """State of a ledger that a process has verified: totals, notes and digests.
 
-Entries are read from the backend when they are needed.
+Entries that are not in memory are read from the backend when they are needed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from sklearn_bdp.ledger.records import AnswerRecord, Answers, History, canonical
 SAME_VALUE = 1e-6
 #: Largest number of entries that are read from a backend at once.
 PAGE = 500
-#: Number of latest entries that are parsed when a ledger is opened. Of earlier entries only the
-#: digest is verified; they are parsed when they are read. Also the number of parsed entries that
-#: stay in memory.
+#: Number of latest entries that are parsed when a ledger is opened. Of earlier batches only the
+#: digest is verified; they are parsed when they are read. Also the largest number of parsed entries
+#: that stay in memory.
 RECENT = 1000
 
 
@@ -72,8 +72,9 @@ class _Index:
     def __init__(self) -> None:
         #: Entry number and JSON text of the answers of each batch that is not indexed yet.
         self._unparsed_answers: list[tuple[int, str]] = []
-        #: By query key: entry number and position in the batch of each answer, oldest first.
-        self._answer_positions: dict[str, list[tuple[int, int]]] = {}
+        #: By query key: entry number and position in the batch of each answer, oldest first. The
+        #: position is None if all answers of a batch have the key.
+        self._answer_positions: dict[str, list[tuple[int, int | None]]] = {}
         #: Number of the latest entry by submitter and metric.
         self._latest_entries: dict[tuple[str, str | None], int] = {}
         self._check_texts: list[str] = []  # JSON texts of batch records without answers
@@ -86,8 +87,11 @@ class _Index:
             else:
                 self._unparsed_answers.append((row.number, row.answers))
 
-    def find(self, key: str) -> Sequence[tuple[int, int]]:
-        """Return entry number and position in the batch of each answer with a query key."""
+    def find(self, key: str) -> Sequence[tuple[int, int | None]]:
+        """Return entry number and position in the batch of the answers with a query key.
+
+        The position is None if all answers of a batch have the key.
+        """
         self._parse_answers()
         return self._answer_positions.get(key, ())
 
@@ -114,10 +118,12 @@ class _Index:
                     columns = parse_json(text)
                     break
                 columns[name] = match.groups()
-            for position, key in enumerate(columns.get("key", ())):
-                if key is not None:
-                    self._answer_positions.setdefault(key, []).append((number, position))
             # A column with one value has this value for all answers of the batch.
+            keys = columns.get("key", ())
+            for index, key in enumerate(keys):
+                if key is not None:
+                    key_position = index if len(keys) > 1 else None
+                    self._answer_positions.setdefault(key, []).append((number, key_position))
             submitters = columns.get("by", [None])
             metrics = columns.get("metric", [None])
             for position in range(max(len(submitters), len(metrics))):
@@ -132,8 +138,8 @@ class LedgerState:
     """State of a ledger that a process has verified.
 
     The digests of all entries stay in memory. An entry that is read again must have the same
-    digest, so a damaged page of a file cannot replace a recorded answer. The state contains no
-    secret and may be pickled. Inside a writing transaction one entry can be appended.
+    digest, so a damaged page of a file cannot replace a recorded answer. The state may be pickled
+    and then contains no noise. Inside a writing transaction one entry can be appended.
 
     Parameters
     ----------
@@ -169,7 +175,7 @@ class LedgerState:
         self._notes |= {SystemNote(name): [content] for name, content in header["facts"].items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes by name; rows are then read from a copy of all, without secrets."""
+        """Return the attributes by name; rows are read from a copy of all without secret states."""
         rows = [row._replace(secret_text="") for row in self.rows()]
         return vars(self) | {
             "_load": _LoadedRows(rows),
@@ -333,11 +339,12 @@ class LedgerState:
         answers = {}
         for key, cv_score, metric in queries:
             for number, position in self._index.find(key):
-                answer = self.entry(number).answers[position]
-                if cv_score is None or (
-                    answer.metric == metric and abs(answer.cv_score - cv_score) <= SAME_VALUE
-                ):
-                    answers[key, cv_score, metric] = answer
+                batch_answers = self.entry(number).answers
+                for answer in batch_answers if position is None else [batch_answers[position]]:
+                    if cv_score is None or (
+                        answer.metric == metric and abs(answer.cv_score - cv_score) <= SAME_VALUE
+                    ):
+                        answers[key, cv_score, metric] = answer
         return answers
 
     def last_value(self, submitter: str | None, metric: str | None) -> float | None:
@@ -359,14 +366,14 @@ class LedgerState:
         return list(self._notes.get(name, ()))
 
     def moved_to(self) -> str | None:
-        """Return the location that the ledger was moved to; None if it was not or came back."""
+        """Return the location that the latest mark of a move names; None without one."""
         move_notes = self.notes(SystemNote.MOVED)
         return move_notes[-1]["to"] if move_notes else None
 
     # -- inside a writing transaction ---------------------------------------------------------
 
     def append(self, record: BatchRecord, *, secret_text: str = "", answers: Any = ()) -> Any:
-        """Write one batch durably; return its answers, with the name of the user who queried.
+        """Write one batch; return its answers, with the name of the user who queried.
 
         Parameters
         ----------

@@ -1,8 +1,7 @@
 """Maintenance of ledgers: list, copy, move, upgrade, repair and delete.
 
 These functions must not give a holdout a second budget by accident. A move marks its source before
-the target exists, an upgrade keeps the older ledger under another name, and a failure leaves no
-target.
+the target exists, an upgrade keeps the older ledger, and a copy that fails is deleted.
 """
 
 from __future__ import annotations
@@ -73,8 +72,9 @@ def move_ledger(source: Any, target: Any) -> tuple[int, str]:
 
     From then on the source answers no query and names the target. The source is marked first, so
     that both never answer at the same moment. The same call completes an interrupted move. If the
-    target cannot be created, the mark is withdrawn. Raises LedgerError if the source was moved
-    elsewhere, or if the target has another ledger.
+    target cannot be created, the mark is withdrawn, unless the target may have a ledger of the same
+    records. Raises LedgerError if the source was moved elsewhere, or if the target has another
+    ledger.
     ``source``, ``target``: locations as for :class:`~sklearn_bdp.ledger.ledger.Ledger`.
     """
     source_ledger = Ledger(source)
@@ -91,13 +91,38 @@ def move_ledger(source: Any, target: Any) -> tuple[int, str]:
     contents = _read_contents(source_ledger.backend)
     rows = contents.rows[:-1]  # all but the note of the move
     head = head_of(contents.header_digest, rows)
-    if target_backend.read(0, 1) is not None and Ledger(target_backend).head == head:
+    if _continues(target_backend, contents.header_digest, head):
+        Ledger(target_backend)  # verifies the entries
         return head
     try:
         return _create(target_backend, contents.header, contents.header_digest, rows, head=head)
     except BaseException:
-        source_ledger.mark_moved(None)
+        # If the target cannot be read, the source stays marked: it may have been created.
+        if not _has_same_records(target_backend, contents.header):
+            source_ledger.mark_moved(None)
         raise
+
+
+def _continues(backend, header_digest, head):
+    """Return whether a backend has the ledger with a header, up to an entry or beyond.
+
+    ``head``: number and digest of the entry.
+    """
+    number, digest = head
+    contents = backend.read(number, 1)
+    return (
+        contents is not None
+        and contents.header_digest == header_digest
+        and contents.known_digest == digest
+    )
+
+
+def _has_same_records(backend, header_text):
+    """Return whether a backend has a ledger of the same records as a header."""
+    contents = backend.read(0, 1)
+    if contents is None:
+        return False
+    return parse_json(contents.header).get("data") == parse_json(header_text).get("data")
 
 
 def upgrade_ledger(location: Any) -> str:

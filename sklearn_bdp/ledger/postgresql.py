@@ -44,7 +44,7 @@ class _Layout(NamedTuple):
 
 
 class _Session:
-    """Connection of this process to one ledger, which all backends of the ledger share."""
+    """Connection of this process to one ledger; backends with the same URL share one."""
 
     def __init__(self, url: LedgerURL) -> None:
         self.url = url
@@ -112,8 +112,8 @@ def _session_of(url: LedgerURL) -> _Session:
 class PostgreSQLBackend(Backend):
     """Entries of one holdout in the tables of a database.
 
-    The table of ledgers has one row for each holdout, which writers lock. Every wait is bounded:
-    by the server (``statement_timeout``, ``lock_timeout``,
+    The table of ledgers has one row for each holdout, which writers lock. Waits are bounded: by
+    the server (``statement_timeout``, ``lock_timeout``,
     ``idle_in_transaction_session_timeout``), by TCP, and by this process if the server does not
     reply at all.
     """
@@ -146,8 +146,8 @@ class PostgreSQLBackend(Backend):
     def create(self, header, header_digest, rows=()):
         """Create a ledger in one transaction, unless it exists; create missing tables.
 
-        Returns whether it was created. Raises LedgerMismatchError if the database has a ledger of
-        the same records under another name.
+        Returns whether it was created. Raises LedgerMismatchError if it finds a ledger of the same
+        records under another name.
         """
         header_fields = parse_json(header)
         data_digest = header_fields.get("data", header_digest)
@@ -276,7 +276,10 @@ class PostgreSQLBackend(Backend):
         self._execute(connection, "COMMIT")
 
     def holdouts(self):
-        """Return the sorted names of all holdouts with a ledger, also those of version 0.1."""
+        """Return the sorted names of the holdouts whose ledgers this role can read.
+
+        They include those of version 0.1.
+        """
         names = set()
         with self._translated(), self._free_session() as session:
             self._begin(session, "BEGIN READ ONLY")
@@ -384,7 +387,8 @@ class PostgreSQLBackend(Backend):
     def _make_tables(self, connection, data_digest, *, is_upgrade):
         """Create the tables if the schema of the URL has none.
 
-        Raises LedgerMismatchError if the same records have a ledger in another schema.
+        Raises LedgerMismatchError if another schema that this role can read has a ledger of the
+        same records or the same name.
         ``data_digest``: of the holdout records; ``is_upgrade``: whether the ledger is upgraded from
         tables of version 0.1, which then do not count.
         """

@@ -26,7 +26,7 @@ canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fa
 parse_json = json.JSONDecoder(parse_constant=_reject_constant).decode
 
 
-#: Shortest list of numbers that is packed. Decimals of longer lists would take more space.
+#: Shortest list of numbers that is packed.
 _MIN_PACKED_LENGTH = 10
 
 
@@ -67,7 +67,7 @@ class AnswerRecord:
     time : str
         Time of the batch, ISO 8601, UTC.
     code_length : float
-        Code length of the released value, in nats. The longer it is, the wider is the interval.
+        Code length of the released value, in nats. A longer one widens the interval.
     cv_score : float
         Cross-validated score, in [0, 1] or in score units (see ``scale``).
     value : float
@@ -265,7 +265,7 @@ class Answers(Sequence[AnswerRecord]):
     Raises
     ------
     ValueError
-        If a column is not as ``COLUMNS`` describes.
+        If a column is not as ``COLUMNS`` describes, or if a scale or an index is invalid.
     """
 
     def __init__(
@@ -394,7 +394,7 @@ class HoldoutAnswers:
     values : ndarray of shape (n_queries,)
         Verified scores. Values of unanswered queries follow ``on_exhausted``.
     lower, upper : ndarray of shape (n_queries,)
-        Ends of the confidence intervals. All intervals of the holdout contain their expected
+        Ends of the confidence intervals. All proven intervals of the holdout contain their expected
         scores at the same time, with at least the confidence level of the holdout.
     corrected : ndarray of bool, shape (n_queries,)
         Whether the cross-validated score was replaced by a noisy holdout score, because it was too

@@ -316,6 +316,16 @@ def ledger_bytes(tmp_path_factory):
     return path.read_bytes(), holdout.history()
 
 
+@pytest.mark.parametrize("keys", [["a", "a", "a"], ["a", "b", "a"]])
+def test_answers_of_one_batch_with_one_key_are_free(path, keys):
+    """Their cross-validated scores tell them apart, also if all of the batch have the key."""
+    cv_scores = [0.1, 0.5, 0.9]
+    first = make(path).answer(cv_scores, scores(3), keys=keys)
+    repeated = make(path).answer(cv_scores, scores(3, seed=1), keys=keys)
+    assert repeated.values.tolist() == first.values.tolist()
+    assert len(make(path).history()) == 3
+
+
 def test_an_open_holdout_detects_an_older_copy(path, tmp_path):
     holdout = make(path)
     holdout.answer([0.1], scores())
