@@ -261,8 +261,9 @@ class ProportionGrid:
         if within_group_fraction is None:
             within_group_fraction = _GUESSED_FRACTION
             guess_variance = _GUESS_VARIANCE
-        # The standard deviation of arcsin(sqrt(proportion)) is near 1/2 sqrt(1/n). The variance between
-        # groups is common to all slices. Within groups, the smallest slice is far below the mean.
+        # The standard deviation of arcsin(sqrt(proportion)) is near 1/2 sqrt(1/n). The variance
+        # between groups is common to all slices. Within groups, the smallest slice is far below the
+        # mean.
         angle_deviations = 0.5 * _CENTRAL_DEVIATIONS
         slice_variance = _SLICE_VARIANCE * within_group_fraction
         holdout_variance = (1.0 - within_group_fraction + slice_variance + guess_variance) / n

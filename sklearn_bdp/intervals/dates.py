@@ -302,9 +302,10 @@ def date_interval(
     -----
     With a horizon of 1, the variance is :math:`\min_c \sum_t (J_t - c_t)^2 / (T(T-1))` over three
     centers: the mean of all dates, and two moving averages of the influence of earlier dates, which
-    begin with it. The mean is not known before a date, but bounds the minimum from above. The degrees of freedom are
-    then :math:`\min(T - 1, \max(3, 2T/(\hat k - 1)), \text{event dates} - 1)`, at least 2,
-    with the kurtosis :math:`\hat k` of :math:`J`.
+    begin with it. The mean is not known before a date, but bounds the minimum from above. The
+    degrees of freedom are then
+    :math:`\min(T - 1, \max(3, 2T/(\hat k - 1)), \text{event dates} - 1)`, at least 2, with the
+    kurtosis :math:`\hat k` of :math:`J`.
     """
     to_scale, from_scale = _SCALES[scale]
     n_dates = len(left_out)
