@@ -79,13 +79,13 @@ class SearchSetup:
     X_holdout: object = field(repr=False)  # holdout records
     y_holdout: object = field(repr=False)  # targets of the holdout records
     metric: object  # metric that ranks the candidates
-    #: Arguments of the estimator's ``fit`` by name, with values for all training records.
+    #: Arguments of the estimator's ``fit`` on all training records, by name.
     fit_params: dict = field(repr=False)
     error_score: object = math.nan  # "raise", or the training score of a failed fit
     #: Pairs of training and test positions in the training set, for cross-validation.
     folds: Any = field(default=(), repr=False)
     n_effective: float = math.nan  # effective number of training records; NaN in searches
-    #: Secondary metrics by name, which are verified for each candidate and do not rank.
+    #: Secondary metrics by name, which do not rank.
     secondary: dict = field(default_factory=dict)
     dates: Any = field(default=None, repr=False)  # date code of each training record, or None
     #: Result of :func:`~sklearn_bdp.evaluation.fits.tested_units` for the folds, in selectors.
@@ -117,7 +117,7 @@ class Candidate:
     def description(self):
         """Text for the ledger: the number of columns, or the parameters if ``columns`` is None.
 
-        None without columns and parameters.
+        None if ``columns`` is None and there are no parameters.
         """
         if self.columns is not None:
             return f"{len(self.columns)} columns"
@@ -137,7 +137,7 @@ class FitResult:
     model: object = field(default=None, repr=False)  # fitted on the training set
     fit_time: float = math.nan  # seconds
     error: str = ""  # traceback of a failed fit, else empty
-    #: FitResult with key and holdout scores, by name of the secondary metrics that can score it.
+    #: FitResults on secondary metrics, by name; some may be missing.
     secondary: dict = field(default_factory=dict, repr=False)
 
 
@@ -176,8 +176,8 @@ class HoldoutFitJob:
         """Return the :class:`FitResult` of the candidate of a :class:`FitTask`.
 
         If the fit fails, the result has a traceback and no scores, or the error is raised if
-        ``error_score`` is "raise". Errors of scoring are raised as :meth:`_evaluate` states.
-        ``memory``: :class:`PrefixMemory` that the candidates of a worker share, or None.
+        ``error_score`` is "raise". ``memory``: :class:`PrefixMemory` that several candidates share,
+        or None.
         """
         setup = self.setup
         start_time = time.perf_counter()
@@ -196,6 +196,7 @@ class HoldoutFitJob:
             context.call_on_fit_task_end(estimator=self.caller)
         fit_time = time.perf_counter() - start_time
         memory = memory or PrefixMemory()
+        # Before the model scores the holdout, so that no key depends on the holdout.
         keys = self._query_keys(model, task, memory) if task.needs_model_key else {}
         results = self._evaluate(model, task.candidate.columns, keys, memory)
         ranking_result = results.pop(None)
@@ -206,10 +207,7 @@ class HoldoutFitJob:
         return {None: self.setup.metric, **self.setup.secondary}
 
     def _query_keys(self, model, task, memory):
-        """Return the query keys of a fitted model by name of the metric; None without a digest.
-
-        They are computed before the model scores the holdout, so no key depends on the holdout.
-        """
+        """Return the query keys of a fitted model by name of the metric; None without a digest."""
         columns = task.candidate.columns
         X = select_columns(self.setup.X, columns)
         digest = ModelDigest(model, predictor=memory.cached_predictor(model, X, "training"))
@@ -220,9 +218,9 @@ class HoldoutFitJob:
     def _evaluate(self, model, columns, keys, memory):
         """Return by metric name a :class:`FitResult` with raw holdout scores and query key.
 
-        ``columns``: of the candidate; ``keys``: query keys by metric name, may be empty. Secondary
-        metrics that cannot score the model are left out. An error of the metric that ranks is
-        raised, and so is a ScoreContractError of any metric.
+        ``columns``: of the candidate; ``keys``: query keys by metric name, may be empty. Errors of
+        ``evaluate`` are raised, but a secondary metric with another error than ScoreContractError
+        is left out.
         """
         X_holdout = select_columns(self.setup.X_holdout, columns)
         results = {}
@@ -233,7 +231,7 @@ class HoldoutFitJob:
                 results[name] = FitResult(evaluation, keys.get(name))
             except ScoreContractError:
                 raise
-            except Exception:  # a secondary metric that cannot score this model
+            except Exception:
                 if name is None:
                     raise
         return results
@@ -255,9 +253,9 @@ def fit_clone(setup, candidate, X, y, fit_params, memory=None):
     """Return the model of a candidate, fitted on some training records.
 
     ``X``, ``y``: these records, with the candidate's columns, and their targets. If
-    ``candidate.columns`` is empty, the model is a constant prediction that suits the metric.
-    ``fit_params``: arguments of ``fit`` for these records, by name. ``memory``:
-    :class:`PrefixMemory` for fits on the whole training set, or None.
+    ``candidate.columns`` is an empty tuple, the model is a constant prediction. ``fit_params``:
+    arguments of ``fit`` for these records, by name. ``memory``: :class:`PrefixMemory` for fits on
+    the whole training set, or None.
     """
     if candidate.columns == ():
         if is_classifier(setup.estimator):
@@ -277,7 +275,7 @@ def fit_clone(setup, candidate, X, y, fit_params, memory=None):
 
 
 def fit_fold(setup, candidate, X, fold):
-    """Return a candidate's model fitted on a fold, and the test records and targets of the fold.
+    """Return a candidate's model for a fold, and the test records and targets of the fold.
 
     ``X``: the candidate's columns of all training records. ``fold``: training and test positions.
     """
@@ -305,9 +303,8 @@ def cross_validate_candidate(setup, candidate):
     """Return out-of-fold scores of a candidate in [0, 1], and the effect of clipping on them.
 
     There is one score per training record, or one per fold if the metric is not a mean over
-    records. Records in no test fold have NaN. The effect of clipping is a Clipping of the test
-    records, or None if the metric does not clip or the effect is unknown for all folds. Errors of
-    fits and scores are raised.
+    records. Records in no test fold have NaN. The effect of clipping is a Clipping summed over the
+    folds that have one, or None without any. Errors of fits and scores are raised.
     """
     metric = setup.metric
     X = select_columns(setup.X, candidate.columns)
@@ -338,7 +335,7 @@ _PREDICTION_METHODS = ("predict", "predict_proba", "predict_log_proba", "decisio
 class PrefixMemory:
     """Cache of the fitted first steps of pipelines, used as the ``memory`` of a pipeline.
 
-    Candidates that share their first steps fit them once. A step is identified by its pickle before
+    Candidates with the same first steps can share them. A step is identified by its pickle before
     the fit, and by the pickles of all earlier steps. The cache is for one worker and one data set
     at a time. It keeps copies of transformed records, so that later steps may work in place. Steps
     with a ``random_state`` that is not an integer, steps that cannot be digested, and all steps
@@ -361,7 +358,7 @@ class PrefixMemory:
     def attach(self, estimator, fit_data_name):
         """Set this cache as the memory of a pipeline inside a block in which it is fitted.
 
-        Other estimators, and pipelines with a memory of their own, are left unchanged.
+        Estimators of other classes, and pipelines with a memory of their own, are left unchanged.
         ``fit_data_name``: name of the records that the pipeline is fitted on.
         """
         self._step_digests = None
@@ -387,7 +384,7 @@ class PrefixMemory:
         """
 
         def cached_function(transformer, X, y, *args, **params):
-            """Return the result of ``function``, from the cache if the step may be shared."""
+            """Return the result of ``function``, which may come from the cache."""
             digest = _step_digest(transformer)
             if digest is None or self._step_digests is None:
                 self._step_digests = None
@@ -404,9 +401,8 @@ class PrefixMemory:
 
         ``model``: the model that was fitted last with this cache attached. It is returned itself
         unless it is a pipeline with transformers that are all shared, and also if ``metric``, which
-        will score the model, is a user's own score function. ``metric`` may be None. ``X_name``:
-        name that stands for these records as long as ``fit_data_name`` of :meth:`attach` stays the
-        same.
+        will score the model, uses more than predictions. ``metric`` may be None. ``X_name``: name
+        that stands for these records as long as ``fit_data_name`` of :meth:`attach` stays the same.
         """
         is_custom_score = metric is not None and not metric.uses_predictions_only
         if is_custom_score or not self._step_digests or type(model) is not Pipeline:
@@ -439,9 +435,8 @@ class PrefixMemory:
 class SharedPipeline:
     """Fitted pipeline whose predictions for one data set use cached transformed records.
 
-    Predictions are those of the pipeline. The cached records are used if ``X`` has as many records
-    as this data set. Predictions for other numbers of records, and all other attributes, come from
-    the pipeline.
+    ``X`` with as many records as this data set must be this data set, and its cached records are
+    used. Predictions for other numbers of records, and other attributes, come from the pipeline.
     """
 
     def __init__(self, pipeline, memory, cache_key, n):
@@ -487,8 +482,8 @@ class SharedPipeline:
 def _step_digest(transformer):
     """Return the digest of an unfitted step.
 
-    None if a ``random_state`` in it is not an integer, because two fits may then differ, and if it
-    cannot be pickled.
+    None if it cannot be computed, or if a ``random_state`` in the step is not an integer: two fits
+    may then differ.
     """
     try:
         params = transformer.get_params(deep=True)
@@ -501,7 +496,7 @@ def _step_digest(transformer):
 
 
 def _n_bytes(X):
-    """Return the size in bytes of an array, a CSR or CSC matrix or a frame, None for others."""
+    """Return the size in bytes of an array, CSR or CSC matrix or pandas frame, None for others."""
     if isinstance(X, np.ndarray):
         return X.nbytes
     if scipy.sparse.issparse(X) and X.format in ("csr", "csc"):
@@ -514,7 +509,7 @@ def _n_bytes(X):
 def run_jobs(jobs, on_result, *, n_jobs, pre_dispatch):
     """Run fits, and call ``on_result(job, task, result)`` for each finished fit.
 
-    Workers return the results of several fits together.
+    Workers may return the results of several fits together.
 
     Parameters
     ----------
@@ -538,7 +533,7 @@ def run_jobs(jobs, on_result, *, n_jobs, pre_dispatch):
     chunk_size = max(1, math.ceil(n_fits / (n_workers * _CHUNKS_PER_WORKER)))
     chunks = []  # pairs of a job and some of its tasks
     for job, tasks in jobs:
-        if tasks:  # there are none if all fits of a fold were finished earlier
+        if tasks:  # a job may have none
             chunks += [(job, tasks[part]) for part in gen_batches(len(tasks), chunk_size)]
     for chunk_index, results in _run_in_parallel(chunks, n_jobs, pre_dispatch):
         job, tasks = chunks[chunk_index]
@@ -577,7 +572,7 @@ def _run_in_parallel(chunks, n_jobs, pre_dispatch):
             return_as="generator_unordered", n_jobs=n_jobs, pre_dispatch=pre_dispatch
         )
         return parallel(calls)
-    except ValueError:  # ray and multiprocessing can return a list only; nothing was run so far
+    except ValueError:  # some backends can return a list only; nothing was run so far
         return Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)(calls)
 
 
@@ -650,28 +645,29 @@ class CandidateQuery:
     #: ``cv_score``.
     selection_score: float = math.nan
     key: str | None = None  # query key
-    #: FitResult of the candidate on this metric, or None. It holds raw holdout scores until the
-    #: query is answered.
+    #: FitResult of the candidate on this metric, or None. :meth:`Verifier.verify` removes its raw
+    #: holdout scores.
     fit_result: object = field(default=None, repr=False)
     #: The metric, and a description of the candidate or None.
     about: tuple | None = field(default=None, repr=False)
     #: Queries about the same candidate on secondary metrics, by name.
     secondary: dict = field(default_factory=dict)
-    #: TrainingReference from out-of-fold predictions, for a metric without a proven bound.
+    #: TrainingReference for a metric without a proven bound, else None.
     reference: Any = field(default=None, repr=False)
 
     @property
     def smaller_score(self):
-        """Smaller one of the cross-validated and the verified score; NaN without the latter."""
-        verified_score = self.answer.value
-        if not math.isfinite(verified_score):
+        """Smaller one of the cross-validated score and the answer's value; NaN without a value."""
+        value = self.answer.value
+        if not math.isfinite(value):
             return math.nan
-        return min(self.cv_score, verified_score)
+        return min(self.cv_score, value)
 
     def in_units(self, metric):
-        """Return a list: the verified score and both ends of its interval, in score units.
+        """Return a list: the answer's value and both ends of its interval, in score units.
 
-        All are NaN without an answer. ``metric``: the metric of the query.
+        If the holdout did not answer, they are NaN, or with ``on_exhausted="cv"`` the
+        cross-validated score and the ends of the range. ``metric``: the metric of the query.
         """
         ends = metric.ends_from_unit(self.answer.lower, self.answer.upper)
         return [float(metric.from_unit(self.answer.value)), *map(float, ends)]
@@ -715,7 +711,7 @@ def _selection_ranks(ranking_queries, cv_scores):
 
 
 def _has_scores(query):
-    """Return whether a query has a cross-validated score and raw holdout scores."""
+    """Return whether a query has a cross-validated score and an evaluation on the holdout."""
     return query.fit_result.evaluation is not None and math.isfinite(query.cv_score)
 
 
@@ -741,8 +737,8 @@ class Verifier:
         self._ranged_metrics = self._metrics  # with their public ranges, see use_metrics
         self._has_user_code = has_user_code(setup.estimator)
         self._training_digest = None  # of the training set, computed when it is needed
-        #: Candidate and recipe key, by id of the candidate, None without parameters, and name of
-        #: the metric.
+        #: Candidate and recipe key. Keys of the dict: id of the candidate (None without parameters)
+        #: and name of the metric.
         self._recipes = {}
         self._recipe_contexts = {}  # digest of metric and parameters of fit, by name of the metric
         self._recorded_answers = {}  # AnswerRecord or None, by query keys that were looked up
@@ -754,10 +750,11 @@ class Verifier:
     def key(self, candidate, name=None):
         """Return the query key of a candidate before it is fitted.
 
-        None if two fits may differ, or if something has no digest. The key is a digest of the
-        metric and of everything that a fitted model depends on, so not of the holdout. ``name``: of
-        a secondary metric, None for the metric that ranks. Secondary metrics have separate keys:
-        their answers are coarse, and a search that ranks by such a metric needs finer ones.
+        None without a digest, as for an estimator whose fits may differ. The key is a digest of the
+        metric, the training set, the estimator with its parameters, the arguments of ``fit`` and
+        the columns. ``name``: of a secondary metric, None for the metric that ranks. Secondary
+        metrics have separate keys: their answers are coarse, and a search that ranks by such a
+        metric needs finer ones.
         """
         # Candidates without parameters share a recipe: the key covers their columns.
         candidate_id = id(candidate) if candidate.params else None
@@ -812,7 +809,7 @@ class Verifier:
         ]
 
     def add_result(self, task, fit_result, *, cv_score):
-        """Keep the result of a fit until its batch is verified, and store its model, if any.
+        """Add the result of a fit to ``pending_results``, and store its model, if any.
 
         The model is checked as by :meth:`_check_row_wise`. ``cv_score``: by which the best model is
         kept in memory, in the same units for all candidates; NaN counts as 0.
@@ -825,10 +822,9 @@ class Verifier:
         self.pending_results[task.row] = replace(fit_result, model=None)
 
     def _check_row_wise(self, model, candidate):
-        """Check on training records whether predictions and scores depend on other records.
+        """Check a model by :class:`~sklearn_bdp.diagnostics.scores.BatchDependenceCheck`.
 
-        :class:`~sklearn_bdp.diagnostics.scores.BatchDependenceCheck` keeps or raises the findings.
-        Constant predictions of no columns are not checked.
+        The check uses training records. Constant predictions of no columns are not checked.
         """
         if candidate.columns != ():
             X = select_columns(self.setup.X, candidate.columns)
@@ -838,7 +834,7 @@ class Verifier:
 
     @strip_traceback_frames  # the frames hold raw scores
     def fit(self, rows, candidates, cv_scores):
-        """Fit candidates on the training set, unless they are fitted or their answers recorded.
+        """Fit the candidates that :meth:`final_fit_tasks` selects, on the whole training set.
 
         ``rows``: of the candidates, as in :class:`FitTask`; ``cv_scores``: in [0, 1]. If the fits
         are interrupted, :meth:`verify_finished` is called before the error is raised again.
@@ -857,7 +853,7 @@ class Verifier:
             raise
 
     def _needs_all_candidates(self, metric):
-        """Return whether the public range of a metric depends on the scores of all candidates."""
+        """Return whether the public range of a metric may depend on scores of all candidates."""
         if isinstance(metric, ApproximateMetric):
             return True
         scheme = self.holdout.dependence.sampling_scheme(self.holdout.n)
@@ -866,9 +862,9 @@ class Verifier:
     def verify_finished(self, tasks, cv_scores_by_row):
         """Verify the candidates that were fitted and cross-validated before an interruption.
 
-        Nothing is verified if the public range of a metric depends on all candidates. Warnings and
-        errors of the queries are suppressed. ``cv_scores_by_row``: in [0, 1], NaN for candidates
-        with unfinished folds.
+        Nothing is verified if the public range of a metric may depend on all candidates. Warnings
+        and errors of the queries are suppressed. ``cv_scores_by_row``: in [0, 1], NaN for
+        candidates to leave out.
         """
         if any(map(self._needs_all_candidates, self._metrics.values())):
             return
@@ -911,7 +907,8 @@ class Verifier:
         cv_scores : sequence of float
             Cross-validated scores in [0, 1]. About a candidate with NaN the holdout is not queried.
         rows : list or None
-            Rows of the candidates, which were fitted before. None: they are fitted here.
+            Rows of the candidates, if they were passed to :meth:`fit` before. None: they are fitted
+            here.
         secondary : dict or None
             Cross-validated scores of each candidate in [0, 1], by name of a secondary metric.
         variances, kurtosis : sequence of float or None
@@ -930,7 +927,7 @@ class Verifier:
         Raises
         ------
         ValueError
-            If all fits failed.
+            If all fits failed, apart from constant predictions.
         BudgetExhaustedError
             If the budget is too small for the queries on the metric that ranks and
             ``on_exhausted="raise"``.
@@ -970,8 +967,9 @@ class Verifier:
     def _answer_all(self, queries, secondary_names, n_train):
         """Query the holdout about all candidates with scores, and set the answers of the queries.
 
-        This is one batch, or two if the holdout has a budget. ``queries``: of all candidates on the
-        metric that ranks; ``n_train``: number of training records behind a cross-validated score.
+        This is at most one batch, or two if the holdout has a budget. ``queries``: of all
+        candidates on the metric that ranks; ``n_train``: number of training records behind a
+        cross-validated score.
         """
         ranking_queries = list(filter(_has_scores, queries))
         queries_with_cv_score = [query for query in queries if math.isfinite(query.cv_score)]
@@ -988,7 +986,7 @@ class Verifier:
         self._answer([], secondary_queries, n_train)
 
     def use_metrics(self, metric, secondary):
-        """Set metrics with the public range of the candidates' scores; query keys stay the same."""
+        """Set metrics with their public ranges; query keys stay the same."""
         self.setup = replace(self.setup, metric=metric, secondary=secondary)
         self._ranged_metrics = {None: metric, **secondary}
 
@@ -1131,8 +1129,8 @@ class Verifier:
     def _look_up(self, keys):
         """Return recorded answers by query key, None for keys without one.
 
-        The dict also has keys of earlier calls, which are not looked up again unless the holdout
-        has answered them since.
+        The dict also has keys of earlier calls, which are not looked up again unless this object
+        has queried them since.
         """
         new_keys = {key for key in keys if key is not None} - self._recorded_answers.keys()
         if new_keys:

@@ -37,14 +37,14 @@ def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n
     Raises
     ------
     ValueError
-        If all fits failed, or if missing values made a fit of each candidate fail. In both cases
-        each candidate is taken to fail on the whole training set.
+        If all fits failed, or if ``X`` has missing values and a fit of each candidate failed with
+        an error about NaN. In both cases each candidate is taken to fail on the whole training set.
     """
     tracebacks = [error for error in fit_errors if error is not None]
     if not tracebacks:
         return
     n_fits = len(fit_errors)
-    # For each candidate: whether missing values made one of its fits fail.
+    # For each candidate: whether an error of one of its fits mentions NaN.
     fails_with_nan = [
         any(error is not None and "NaN" in error for error in fit_errors[first : first + n_folds])
         for first in range(0, n_fits, n_folds)
@@ -72,8 +72,7 @@ def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n
 def first_error(traceback_text):
     """Return the class name and the first line of the error that a traceback ends with.
 
-    "unknown" without an error. The text has no period at the end, and ``_MAX_LENGTH`` characters at
-    most.
+    "unknown" without an error. The text has at most ``_MAX_LENGTH`` characters.
     """
     lines = traceback_text.rpartition("Traceback (most recent call last):\n")[2].splitlines()
     line = next((line for line in lines if line and not line.startswith(" ")), "unknown")
@@ -82,7 +81,7 @@ def first_error(traceback_text):
 
 
 def missing_values_text(X, estimator, table="X"):
-    """Return a text that names the columns with missing or infinite values, and the fix.
+    """Return a text that names columns with missing or infinite values, and the fix.
 
     Empty without such a column. ``table``: name of ``X``, with which the text begins.
     """
@@ -117,8 +116,8 @@ def missing_values_text(X, estimator, table="X"):
 def _columns_with_missing_values(X):
     """Return the kinds of missing or infinite values of columns that have some.
 
-    A dict of sets, by name of the column in a frame, by position in an array or sparse matrix.
-    Empty for other data.
+    A dict of sets, by name of the column in a frame, by position in a two-dimensional array or
+    sparse matrix. Empty for other data.
     """
     kinds_by_column = {}
     if scipy.sparse.issparse(X):

@@ -74,7 +74,7 @@ class FitData:
 
 
 def check_target_count(X, y, table="X"):
-    """Raise ValueError unless there are as many targets, or none, as records.
+    """Raise ValueError unless there are as many targets as records, or no targets.
 
     ``table``: name of the records in the message, "X" or "X_val".
     """
@@ -91,9 +91,9 @@ def check_records(estimator, X, y, table="X"):
 
     ``fit`` of the estimator sees the training set only. Without this check, an unsupported missing
     value in the holdout would be scored as a wrong prediction. Missing values are not checked if
-    the estimator contains another one, such as a pipeline, because its support for them is unknown
-    before its fit, and if ``X`` is not an array or frame. ``table``: name of the records in
-    messages, "X" or "X_val".
+    the estimator supports them, if it contains another one, such as a pipeline, because its support
+    for them is unknown before its fit, and if ``X`` is not an array or frame. ``table``: name of
+    the records in messages, "X" or "X_val".
     """
     _check_order(X, y)
     if np.iscomplexobj(X) or (y is not None and np.iscomplexobj(y)):

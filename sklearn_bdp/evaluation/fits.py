@@ -1,7 +1,7 @@
-"""Cross-validation of candidates: all fits of a search in one parallel call, and their results.
+"""Cross-validation of candidates: parallel fits and their results.
 
-Fits on the same fold are sent to a worker together, so that data are rarely copied and shared
-transformers are fitted once. Results are stored when workers return them, so that an interruption
+Fits on the same fold are sent to a worker together, so that data are copied and shared transformers
+are fitted less often. Results are stored when workers return them, so that an interruption
 loses only fits that were not returned.
 """
 
@@ -54,8 +54,8 @@ TOO_FEW_MATCHED_NODES = (
     "all training nodes. If models use labels of neighbors, it is too low, and the holdout "
     "corrects it more often"
 )
-#: Largest number of bytes of per-record scores that a search keeps. Those of the worst candidates
-#: are dropped first.
+#: Number of bytes above which a search drops per-record scores, first those of the worst
+#: candidates.
 MAX_SCORE_BYTES = 2**25
 
 
@@ -142,7 +142,7 @@ class FinishedFits:
         File that stores finished fits for a new process, with the predictions that a metric needs,
         but without scores of records. None: they are kept in memory only.
     max_bytes : int
-        Largest number of bytes of per-record scores in memory.
+        Number of bytes in memory above which per-record scores are dropped.
     """
 
     def __init__(self, *, file=None, max_bytes=MAX_SCORE_BYTES):
@@ -198,8 +198,8 @@ class FinishedFits:
     def add(self, row, fold_index, fit_key, fold_scores, date_scores=None, node_weights=None):
         """Keep a finished fit in memory, and append it to the file, if there is one.
 
-        A fit without a key (None) is not written to the file, and a file that cannot be written is
-        ignored. If ``fold_scores`` have scores of records, their power sums are set, and with
+        A fit without a key (None) is not written to the file, and failures of writing are ignored.
+        If ``fold_scores`` have scores of records, their power sums are set, and with
         ``node_weights`` their weighted sum. ``date_scores``: mean scores of the test dates in
         [0, 1], of which the power sums are computed; None: they are computed of the test records.
         ``node_weights``: of the test records in the score that predicts the holdout, or None.
@@ -653,8 +653,8 @@ class CrossValidation:
     def _match_nodes(self, splits):
         """Set the weights of test nodes, ``n_train`` and ``notes`` from the folds.
 
-        Without a graph, or with too few matched nodes, there are no weights, and ``n_train`` is the
-        number of all training records. Otherwise it is the effective number of nodes.
+        Without weights (None) ``n_train`` is the number of all training records. Otherwise it is
+        the effective number of nodes.
         """
         matching = self.holdout_split.node_matching
         self.n_train = num_samples(self.holdout_split.X)
@@ -671,8 +671,7 @@ class CrossValidation:
     def _splits(self, splitter):
         """Return the folds of the training set, as pairs of positions, after checking them.
 
-        If the records are nodes of a graph, the weights of test nodes are set from the folds.
-        Raises an error for folds that cannot be used.
+        Raises an error for folds that cannot be used. Calls :meth:`_match_nodes`.
         """
         holdout_split = self.holdout_split
         n_expected = self.search.n_splits_
@@ -756,7 +755,7 @@ class CrossValidation:
         """Set the range of metrics without a proven bound from training scores of the candidates.
 
         Errors in time are clipped, and the verifier gets the metrics. If the metric that ranks has
-        no proven bound, ``scores`` become those of :meth:`cv_score`.
+        no proven bound, ``scores`` of the last round become those of :meth:`cv_score`.
         """
         for name in (None, *self.secondary):
             metric = self.metric if name is None else self.secondary[name]
@@ -928,7 +927,7 @@ class CrossValidation:
         Sets ``dependence_report`` and ``dependence_scores``. If no candidate has a score, both stay
         None, and only hints in the arguments give a warning.
         """
-        scores = self.scores[self.first_row :]  # earlier rounds of halving had smaller folds
+        scores = self.scores[self.first_row :]  # of the last round
         if np.isnan(scores).all():
             warn_undeclared_dependence(self.holdout_split)
             return

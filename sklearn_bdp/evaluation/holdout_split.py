@@ -1,4 +1,4 @@
-"""Split of the data into a training set and a holdout that no dependent records cross.
+"""Split of the data into a training set and a holdout that respects the declared dependence.
 
 A meta-estimator is an estimator with the parameters ``holdout``, ``correlation`` and
 ``random_state``: a search, a selector or a filter.
@@ -77,7 +77,7 @@ class HoldoutSplit:
     stratified: bool = False  # whether the split depends on the targets
     hints: tuple = ()  # texts about arguments that suggest undeclared dependence
     training_data: TrainingData | None = None  # to be compared with the holdout records
-    #: All records before the holdout, if records have dates and targets.
+    #: Records before the holdout if records are declared as dates, or None.
     past_records: PastRecords | None = field(default=None, repr=False)
     targets_digest: str | None = None  # of the targets passed to ``fit``, if they are split here
     config: HoldoutConfig | None = None  # of a new holdout; None: a ReusableHoldout was passed
@@ -97,11 +97,11 @@ class HoldoutSplit:
         Parameters
         ----------
         estimator : estimator
-            Its tags state whether ``X`` holds pairwise distances.
+            Its tags state whether ``X`` is pairwise, with distances or a kernel.
         fit_data : FitData
             Arguments of ``fit``, without a validation set.
         test_size : float or splitter
-            Fraction of the records, or a splitter with one split.
+            Fraction of the records (or dates) for the holdout, or a splitter with one split.
         correlation : object
             Declared dependence, as for :func:`~sklearn_bdp.correlation.check_correlation`.
         random_state : None, int or numpy.random.RandomState
@@ -110,7 +110,7 @@ class HoldoutSplit:
         Raises
         ------
         ValueError
-            If the data cannot be split in this way, or if the split separates dependent records.
+            If the data cannot be split in this way, or if the correlation does not allow the split.
         """
         X, y = indexable(fit_data.X, fit_data.y)
         if fit_data.y_val is not None:
@@ -219,9 +219,8 @@ class HoldoutSplit:
     def from_existing_holdout(cls, holdout, fit_data, correlation, *, has_splitter) -> Self:
         """Return the split in which all data are training records beside a ReusableHoldout.
 
-        ``correlation`` and groups describe the training records here. Without them, the model of
-        the holdout also describes the training records, unless it is tied to a number of records.
-        In that case their dependence is undeclared, which usually gives an InnerFoldsWarning.
+        The model of the training records is that of :func:`_model_beside_holdout`. If it is None,
+        an InnerFoldsWarning may be given.
 
         Parameters
         ----------
@@ -238,7 +237,7 @@ class HoldoutSplit:
         model = holdout.dependence
         train_model = _model_beside_holdout(model, fit_data, correlation)
         scheme = model.sampling_scheme(holdout.n)
-        # Training nodes of a network that is split by nodes are always divided at random.
+        # Under a network that is split by nodes, folds may separate linked records.
         if train_model is None and not (scheme.is_conditional or has_splitter):
             warnings.warn(
                 "The records of this holdout are dependent, but no dependence is declared for the "
@@ -269,7 +268,7 @@ class HoldoutSplit:
 
     @property
     def train_scheme(self) -> SamplingScheme | None:
-        """Sampling scheme of the training records, or None if their dependence is undeclared."""
+        """Sampling scheme of the training records, or None without ``train_model``."""
         if self.train_model is None:
             return None
         return self.train_model.sampling_scheme(num_samples(self.X))
@@ -277,8 +276,8 @@ class HoldoutSplit:
     def train_groups(self):
         """Return a group code of each training record, or None.
 
-        None if the dependence is undeclared, if the records are independent, and if they are not
-        declared in independent groups.
+        None without ``train_model``, if the records are independent, and if they are not declared
+        in independent groups.
         """
         scheme = self.train_scheme
         if scheme is None or scheme.has_independent_records or not scheme.has_independent_units:
@@ -286,9 +285,10 @@ class HoldoutSplit:
         return self.train_model.components(num_samples(self.X))
 
     def time_ordered_dates(self):
-        """Return the date code of each training record, or None if they are not declared as dates.
+        """Return the date code of each training record, or None.
 
-        Codes increase with the date. Without dates of the records each row is a date.
+        None without ``train_model``, and if the records are not declared as dates. Codes increase
+        with the date. Without dates of the records each row is a date.
         """
         scheme = self.train_scheme
         if scheme is None or scheme.calendar is None:
@@ -307,7 +307,9 @@ def _check_validation_set(y, y_val, n_validation):
 def _model_beside_holdout(holdout_model, fit_data, correlation):
     """Return the model of training records beside a ReusableHoldout, None if it is undeclared.
 
-    ``holdout_model``: of the holdout records.
+    ``correlation`` declares it or, if the model of the holdout records (``holdout_model``) is tied
+    to their number, groups do. Without a declaration it is that of the holdout records, unless this
+    is tied.
     """
     if correlation is None and fit_data.groups is not None and holdout_model.n_records is not None:
         correlation = "groups"
@@ -405,7 +407,7 @@ def _select_training_records(values, holdout_split):
 
 
 def _check_ambiguous_arguments(estimator, fit_data):
-    """Raise ValueError if an argument of ``fit`` may be meant for the estimator's own ``fit``."""
+    """Raise ValueError if ``X_val`` or ``times`` may be meant for the estimator's own ``fit``."""
     alternatives = {"X_val": "holdout=ReusableHoldout(X_val, y_val)", "times": "the index of X"}
     for name, alternative in alternatives.items():
         if getattr(fit_data, name) is not None and has_fit_parameter(estimator, name):
@@ -486,7 +488,8 @@ def _check_order_of_rows(model, scheme, X, groups, correlation):
 def _random_split(model, n, test_size, random_state):
     """Return positions of training and holdout records, as a correlation model splits them.
 
-    ``test_size``: fraction of the ``n`` records. Raises ValueError if the holdout would be empty.
+    ``test_size``: fraction of the records (or dates) for the holdout. Raises ValueError as the
+    model, and if this fraction of the ``n`` records is less than one record.
     """
     if not n * test_size >= 1:
         raise ValueError(
@@ -504,7 +507,7 @@ def _model_of_training_set(model, train):
     """
     try:
         return model.training_model(train)
-    except ValueError:  # the training records would be two chains
+    except ValueError:  # such as training records that would be two chains
         return None
 
 
@@ -598,7 +601,7 @@ def _depends_on_labels(splitter, X, y, groups):
         test = _first_test_positions(splitter, X, y, groups)
         repeated_test = _first_test_positions(splitter, X, y, groups)
         permuted_test = _first_test_positions(splitter, X, permuted_y, groups)
-    except Exception:  # a custom splitter that supports these labels only
+    except Exception:  # such as a custom splitter that supports these labels only
         return False
     # A splitter without a seed differs anyway.
     return np.array_equal(test, repeated_test) and not np.array_equal(test, permuted_test)

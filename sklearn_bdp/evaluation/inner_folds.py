@@ -1,4 +1,4 @@
-"""Folds of the training set for cross-validation, which keep dependent records together."""
+"""Folds of the training set for cross-validation, and their checks."""
 
 import numbers
 
@@ -20,7 +20,7 @@ def inner_folds(cv, holdout_split, *, classifier):
     ----------
     cv : None, int, splitter or iterable of pairs
         As for a search of scikit-learn. None or a number of folds: the folds follow the declared
-        correlation of the training records.
+        correlation of the training records, if any.
     holdout_split : HoldoutSplit
         Training set and holdout.
     classifier : bool
@@ -38,10 +38,10 @@ def inner_folds(cv, holdout_split, *, classifier):
 
 
 def _folds_of_model(cv, holdout_split):
-    """Return folds that keep dependent training records together, as pairs of positions.
+    """Return folds that follow the model of the training records, as pairs of positions.
 
-    ``cv``: None or a number of folds, which is returned if the records are independent or their
-    dependence is unknown.
+    ``cv``: None or a number of folds. It is returned itself without a model of the records, and
+    for independent records of any number.
     """
     n_splits = 5 if cv is None else cv
     if holdout_split.node_matching is not None:
@@ -75,7 +75,7 @@ def _folds_of_training_set(cv, holdout_split):
 
 
 def check_folds(holdout_split, folds):
-    """Raise an error if folds of the training set separate dependent records, or mix dates.
+    """Raise an error if folds separate records that must stay together, or mix dates.
 
     If records have dates, each training record of a fold must be earlier or later than all of its
     test records.

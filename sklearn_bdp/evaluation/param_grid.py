@@ -42,8 +42,8 @@ def check_grid_type(param_grid):
 def check_candidate(estimator, candidate):
     """Raise an error if an estimator does not take the parameters of a candidate.
 
-    ``candidate``: parameters by name. A ValueError for an unknown name suggests other names, such
-    as ``logisticregression__C`` for ``C``. An estimator that is a class raises TypeError.
+    ``candidate``: parameters by name. A ValueError for an unknown name names a fix, such as
+    ``logisticregression__C`` for ``C``. An estimator that is a class raises TypeError.
     """
     if isinstance(estimator, type):
         raise TypeError(

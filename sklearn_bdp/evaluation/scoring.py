@@ -107,8 +107,8 @@ class MetricScorer:
     def __call__(self, estimator, X, y=None):
         """Return the score of ``estimator`` on ``(X, y)``, without weights of records.
 
-        If a score function violates its contract, the error is raised. In a fit with a
-        :class:`ScorerRecord` it is recorded, and the score is NaN.
+        A ScoreContractError of the metric is recorded in the :class:`ScorerRecord` of the fit, and
+        the score is NaN. Without such a record it is raised.
         """
         scorer_record = self.scorer_records.get(id(estimator))
         if scorer_record is not None and scorer_record.memory is not None:
@@ -134,7 +134,7 @@ class MetricScorer:
     def _approximate_score(self, scorer_record, estimator, X, y):
         """Return the score of a metric without a proven bound, in score units.
 
-        Predictions in the first call for a fit, those of its test records, are recorded. If the
+        If the metric uses predictions only, those of the first call for a fit are recorded. If the
         user's scorer returns a dict, an error is recorded, and the score is NaN; the error is
         raised if ``scorer_record`` is None. ``scorer_record``: of the running fit, or None.
         """
@@ -151,7 +151,7 @@ class MetricScorer:
                 return math.nan
             return float(score)
         predictions = self.metric.predictions(estimator, X, y)
-        if scorer_record is not None:  # the first call is for test records, and its result stays
+        if scorer_record is not None:  # the result of the first call stays
             scorer_record.predictions.setdefault(self.metric.name, predictions)
         return self.metric.score_predictions(predictions)
 
@@ -168,7 +168,7 @@ class WithoutTargets:
 
 
 class DictScorer:
-    """A user's scorer of several metrics, with the verified one computed as on the holdout.
+    """A user's scorer of several metrics, with the verified one scored by a MetricScorer.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ class SearchMetrics:
         that ranks are unknown before a call, and are not verified.
     scorers : callable
         Scorer of the folds for scikit-learn, which returns a dict if metrics have names. Verified
-        metrics are computed as on the holdout.
+        metrics are scored by a :class:`MetricScorer`.
     scorer_records : dict
         :class:`ScorerRecord` of each running fit, by the ``id`` of its estimator.
     """
@@ -267,8 +267,7 @@ class SearchMetrics:
     def _set_secondary_metrics(self, holdout_split):
         """Set ``secondary``: the metrics that do not rank and can be verified.
 
-        The others are scored on the training set only. Raises an error if one of them counts a
-        class that the targets do not have.
+        The others are scored on the training set only, if :func:`check_counted_class` admits them.
         """
         for name, scoring in self.scoring_by_name.items():
             if name == self.name:
@@ -277,13 +276,13 @@ class SearchMetrics:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     self.secondary[name] = _make_metric(self.search, scoring, holdout_split)
-            except (TypeError, ValueError):  # it is scored on the training set only
+            except (TypeError, ValueError):  # it cannot be verified
                 check_counted_class(scoring, holdout_split.y)
 
     def _make_scorers(self):
-        """Return ``scorers``; raise ValueError if a name is unknown to scikit-learn, too.
+        """Return ``scorers``.
 
-        Names that are unknown to scikit-learn are admitted for metrics that can be verified.
+        Raises ValueError if scikit-learn does not know the name of a metric that is not verified.
         """
         scoring = self.search.scoring
         ranking_scorer = MetricScorer(self.metric, self.scorer_records, ranks=True)
@@ -316,10 +315,11 @@ class SearchMetrics:
 
 
 def _check_metric_names(scoring, refit, refit_is_name):
-    """Return the names of several metrics as a list; raise ValueError if ``refit`` is no choice.
+    """Return the names of several metrics as a list; raise ValueError for another ``refit``.
 
-    ``refit`` must be one of the names, or a callable, a rule or False. ``scoring``: list, tuple,
-    set or dict; ``refit_is_name``: whether ``refit`` is text other than a rule.
+    ``refit`` must be one of the names, a callable, a rule or False, and there must be a name.
+    ``scoring``: list, tuple, set or dict; ``refit_is_name``: whether ``refit`` is text other than a
+    rule.
     """
     names = sorted(scoring) if isinstance(scoring, set) else list(scoring)
     if refit is True or (refit_is_name and refit not in names) or not names:
@@ -341,7 +341,7 @@ def _refit_example(names):
 def _metric_named_by_refit(search, holdout_split):
     """Return the metric that ``refit`` names if ``scoring`` is a callable that returns a dict.
 
-    Raises UnboundedMetricError if there is none.
+    Raises UnboundedMetricError if it names no metric that can be verified.
     """
     try:
         return _make_metric(search, search.refit, holdout_split)
@@ -353,13 +353,13 @@ def _metric_named_by_refit(search, holdout_split):
 
 
 def _make_metric(search, scoring, holdout_split):
-    """Return :func:`bounded_metric` for one value of ``scoring``, with facts on the targets."""
+    """Return :func:`bounded_metric` for one value of ``scoring``, with the training targets."""
     metric = bounded_metric(search, scoring, holdout_split)
     return metric.with_training_targets(holdout_split.y, holdout_split.train_groups())
 
 
 def bounded_metric(meta_estimator, scoring, holdout_split):
-    """Return the metric for one value of ``scoring``; warn about the default of ``None``.
+    """Return the metric for one value of ``scoring``; may warn about the default of ``None``.
 
     Parameters
     ----------
@@ -460,9 +460,7 @@ def make_certificate(
     notes=(),
     assumptions=(),
 ):
-    """Return the certificate with the score of the selected model.
-
-    Warns if this score is misleading.
+    """Return the certificate with the score of the selected model; may warn about this score.
 
     Parameters
     ----------
@@ -501,7 +499,6 @@ def make_certificate(
     caveats = [metric.caveat] if metric.caveat else []
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if caveats and scheme.in_time_order and scheme.calendar is None:
-        # The metric is a loss with a declared range.
         caveats.append(_NOTE_IN_TIME.format(metric.name))
     # The ledger as this process last read or wrote it, without answers that others added since.
     with holdout.account.read_transaction(latest=False) as ledger_state:
@@ -574,7 +571,7 @@ def _baseline(metric, training_targets):
 
 
 def _notes_on_approximation(metric, query, holdout):
-    """Yield notes on the interval of a metric without a proven bound; none for other metrics.
+    """Yield notes on the interval of a metric without a proven bound, if there are any.
 
     ``query``: :class:`CandidateQuery` of the selected model.
     """
@@ -657,8 +654,8 @@ def with_forecast(certificate, holdout, ledger_state, metric, *, n_train, traini
     if metric.is_mean and 2.0 * selected_half_width < UNINFORMATIVE_SHARE:
         # The scores of the holdout may be known to vary little (theory G15).
         next_half_width = min(next_half_width, selected_half_width)
-    # All components of a half-width shrink like 1 / sqrt(n), unless the interval ends at an end of
-    # the range.
+    # The components of a half-width shrink about like 1 / sqrt(n), unless the interval ends at an
+    # end of the range.
     advice = ""
     if shrinks_with_records and 2.0 * next_half_width < UNINFORMATIVE_SHARE:
         scheme = holdout.dependence.sampling_scheme(holdout.n)
@@ -678,7 +675,7 @@ def clipping_of_columns(setup, columns):
     """Return the effect of clipping on the out-of-fold scores of a model of some columns, or None.
 
     ``columns``: tuple of positions. No model is fitted if it is empty, or if the metric has no
-    caveat about clipping. The result is None then, and also if a fit fails.
+    caveat. The result is None then, and also after an error.
     """
     if setup.metric.caveat and columns:
         # Warnings and errors of these fits were reported when the columns were scored.
@@ -725,7 +722,7 @@ class DetachedHoldout:
     remaining_budget : int or None
         Number of corrected answers that were left; None without a budget.
     record_fingerprints : object
-        Truncated digests of the holdout records, to recognize them.
+        Truncated digests of holdout records, to recognize them.
     """
 
     n: int
@@ -735,7 +732,7 @@ class DetachedHoldout:
     remaining_budget: int | None
     _certificate: HoldoutCertificate = dataclasses.field(repr=False)
     _records: History = dataclasses.field(repr=False)
-    #: Truncated digests of the holdout records.
+    #: Result of ``record_fingerprints``.
     record_fingerprints: Any = dataclasses.field(repr=False)
 
     def __getattr__(self, name):
@@ -821,7 +818,7 @@ class HoldoutEstimatorMixin:
         Raises
         ------
         ValueError
-            If the object is not fitted, or was fitted without a holdout.
+            If the object is not fitted, was fitted without a holdout, or is such a copy.
         """
         if not isinstance(getattr(self, "holdout_", None), ReusableHoldout):
             raise ValueError(
@@ -849,7 +846,7 @@ class HoldoutEstimatorMixin:
     # A notebook shows score and interval above scikit-learn's diagram.
 
     def _certificate_html(self):
-        """Return the certificate as HTML, empty before ``fit``."""
+        """Return the certificate as HTML, empty without one."""
         certificate = getattr(self, "certificate_", None)
         return "" if certificate is None else certificate._repr_html_()
 
@@ -892,7 +889,8 @@ class FinalReportMixin(HoldoutEstimatorMixin):
         compare : str, estimator or array-like, default=None
             A baseline whose difference to the model is reported, too: an estimator fitted on
             ``X[train_indices_]``, or predictions of the holdout records. The variance of the
-            difference is estimated by cross-validation on the folds of the search. In time also
+            difference to an estimator is estimated by cross-validation, on the folds of a search.
+            In time also
             ``"naive"`` (the last known target) and ``"seasonal-7"`` (that of seven dates before);
             of a feature selector also ``"fixed"``, the model of the fixed features alone.
         by, per, joint : object

@@ -50,7 +50,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     aggressive_elimination : bool, default=False
         Repeat the first iteration until the remaining candidates can have ``max_resources``.
     scoring : str, callable, list, tuple, dict or None, default=None
-        The metric to verify. It also selects the candidates of the next iteration.
+        Metrics to verify. The one that ranks also selects the candidates of the next iteration.
     n_iter : int or None, default=None
         Number of sampled candidates; ``None`` takes the whole grid.
     n_jobs : int or None, default=None
@@ -161,7 +161,8 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     def _set_resources(self, X, y, split_params):
         """Set the smallest and largest resource of a candidate, as scikit-learn does.
 
-        Raises ValueError as scikit-learn, and if the largest resource is more than all records.
+        Raises ValueError as scikit-learn, and if the largest number of training records is more
+        than all of them.
         """
         self._n_samples_orig = num_samples(X)
         SuccessiveHalving._check_input_parameters(self, X, y, split_params)
@@ -198,8 +199,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     def _select_best_index(self, refit, refit_metric, results):
         """Return the best row of the last iteration, or the row that a callable ``refit`` returns.
 
-        Without a holdout scikit-learn calls this method. With a holdout it is called for a callable
-        ``refit`` only.
+        ``results``: ``cv_results_``.
         """
         if callable(refit):
             return super()._select_best_index(refit, refit_metric, results)

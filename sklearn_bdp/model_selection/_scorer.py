@@ -66,8 +66,8 @@ _MAX_FOLDS = 64  # largest number of folds whose digests a scorer keeps
 class _RaisingScore:
     """Return value of a scorer that makes cross-validation raise an error.
 
-    Cross-validation replaces errors of a scorer by NaN. But it reads the attribute ``item`` of the
-    returned value outside of its ``try`` statement.
+    Cross-validation may replace errors of a scorer by NaN. But it reads the attribute ``item`` of
+    the returned value outside of its ``try`` statement.
     """
 
     def __init__(self, error):
@@ -116,7 +116,7 @@ class _ScoredModel:
 
 @dataclass
 class _SharedState:
-    """State that all copies of a scorer in a process share."""
+    """State that a scorer and its copies share, except copies by pickle."""
 
     models: list = field(default_factory=list)  # _ScoredModel, latest last
     #: By digest of the targets of a fold: number of rows, and a digest of each column.
@@ -153,8 +153,8 @@ class HoldoutScorer:
     Attributes
     ----------
     last_answer_ : AnswerRecord
-        The last verified score with its interval, in score units. Copies of the scorer in the same
-        process share it; ``holdout.history()`` returns the answers to all processes.
+        The last verified score with its interval, in score units. Copies and clones of the scorer
+        share it, but not pickles; ``holdout.history()`` returns the answers to all processes.
 
     See Also
     --------
@@ -246,8 +246,9 @@ class HoldoutScorer:
         Returns
         -------
         float
-            Verified score, in score units. If cross-validation passes the training rows of the
-            model, their ordinary score. If an error of the holdout occurs inside cross-validation,
+            Verified score, in score units. If the budget is exhausted, ``on_exhausted`` of the
+            holdout determines it. If cross-validation passes the training rows of the model, their
+            ordinary score. If an error of the holdout occurs inside cross-validation,
             an object that raises this error when cross-validation reads it.
 
         Raises
@@ -287,13 +288,13 @@ class HoldoutScorer:
         scored_model = self._identify(estimator, X, y, in_validation)
         metric = scored_model.metric
         shared_state = self._shared_state
-        # None: other rows. Empty, which is false: the first rows as they were, or some of them.
+        # None: other rows. Empty, which is false: rows as they were.
         alteration = self._find_alteration(scored_model, X, y, in_validation)
         if not alteration:
             # The training score of holdout records would release the raw holdout score.
             check_overlap(self.holdout, TrainingData(((X, y),)))
             self.holdout.check_model(estimator)
-        # The model is kept after all checks of its rows and of itself passed.
+        # The model is kept after these checks passed.
         if scored_model not in shared_state.models:
             shared_state.models = [*shared_state.models, scored_model][-_MAX_MODELS:]
         metric = clip_errors_in_time(
@@ -330,9 +331,9 @@ class HoldoutScorer:
     def _find_alteration(self, scored_model, X, y, in_validation):
         """Return the :class:`ColumnAlteration` of the data since the model was first scored.
 
-        It is empty for unaltered data, for some of the rows, and for a model that was not scored
-        before. None for other rows. Outside of cross-validation, fewer rows that are not among the
-        first ones raise ValueError.
+        It is empty for a model that was not scored before. Otherwise it is the result of
+        :func:`detect_alteration`. If that is None for fewer rows, outside of cross-validation,
+        ValueError is raised.
         """
         if scored_model not in self._shared_state.models:
             return ColumnAlteration()
@@ -340,9 +341,10 @@ class HoldoutScorer:
         n_scored = num_samples(scored_model.X)
         if alteration is None and not in_validation and num_samples(X) < n_scored:
             raise ValueError(
-                f"X must be all {n_scored} rows that this model was scored on before, or some of "
-                f"them as they were, got {num_samples(X)} others. In permutation_importance, set "
-                "max_samples=1.0. The holdout was not queried."
+                f"X must be all {n_scored} rows that this model was scored on before, or, in a "
+                f"dense table, some of them as they were, got {num_samples(X)} rows that cannot "
+                "be recognized. In permutation_importance, set max_samples=1.0. The holdout was "
+                "not queried."
             )
         return alteration
 
@@ -444,7 +446,7 @@ class HoldoutScorer:
         return (type(self).__name__, self.holdout, self.scoring)
 
     def _check(self, estimator, X, y, sample_weight):
-        """Raise ValueError or TypeError for arguments that cannot be verified, before any fit.
+        """Raise ValueError or TypeError for arguments that cannot be verified.
 
         Raises ProcessBoundaryError if this process cannot query the holdout.
         """
@@ -474,12 +476,12 @@ class HoldoutScorer:
             )
 
     def _identify(self, estimator, X, y, in_validation):
-        """Return the :class:`_ScoredModel` of an estimator, a new object at its first call.
+        """Return the stored :class:`_ScoredModel` of an estimator, or a new one.
 
         The first data determine the metric, too: default bounds of regression errors come from the
-        targets, and a subsample has other bounds. ``X``, ``y``: the data of this call, which a new
-        object copies. In cross-validation an equal model of another fold is a new object, too, with
-        the metric of the first one.
+        targets, and a subsample may have other bounds. ``X``, ``y``: the data of this call, which a
+        new object copies. In cross-validation an equal model of another fold is a new object, too,
+        with the metric of the first one.
         """
         for scored_model in self._shared_state.models:
             if scored_model.is_of(estimator) and scored_model.is_unchanged(estimator):
@@ -508,7 +510,7 @@ class HoldoutScorer:
         )
 
     def _find_equal_model(self, digest):
-        """Return the last scored model with the same digest and predictions, or None.
+        """Return the last scored model with the same digest and query key, or None.
 
         ``digest``: :class:`ModelDigest` of the estimator.
         """
@@ -537,7 +539,7 @@ class HoldoutScorer:
         """Return names or positions of the holdout columns that a model needs.
 
         None for all columns in order, and if the data have no columns. Raises UnknownFeaturesError
-        if the columns cannot be found. Digests of all columns of a fold are stored.
+        if the columns cannot be found. May store digests of all columns of a fold.
         """
         names = getattr(model, "feature_names_in_", None)
         if names is not None and hasattr(self.holdout.X, "columns"):
@@ -651,11 +653,11 @@ class ColumnAlteration:
 
 
 def column_codes(X, *, single=False):
-    """Return a 64-bit code of each value, of shape (n, n_features); equal values have equal codes.
+    """Return a 64-bit code of each value, an array of shape (n, n_features).
 
-    ``None`` for sparse data, for data that are not two-dimensional (such as lists of texts), and
-    without columns. With ``single=True`` numbers are rounded to single precision, so that a copy in
-    single precision has equal codes.
+    Equal values of a column have equal codes. The result is None for sparse data, for data that are
+    not two-dimensional (such as lists of texts), and without columns. With ``single=True`` numbers
+    are rounded to single precision, so that a copy in single precision has equal codes.
     """
     if hasattr(X, "tocsr") or len(np.shape(X)) != 2:
         return None
@@ -672,8 +674,9 @@ def detect_alteration(first_X, first_y, X, y):
     """Return the :class:`ColumnAlteration` of ``X`` since the first data, None for other data.
 
     ``first_X``, ``first_y``: records and targets that the model was first scored on. The alteration
-    is empty for the same rows and for some of them. Raises ValueError if some columns differ in a
-    way that cannot be applied to other records, and others do not.
+    is empty for the same rows and, in data with codes (:func:`column_codes`), for some of them.
+    Raises ValueError if some columns, but not all, differ in a way that cannot be applied to other
+    records.
     """
     # If only one of both has single precision, compare in single precision.
     in_single_precision = _is_single(X) != _is_single(first_X)
@@ -818,9 +821,9 @@ def _training_scores(metric, estimator, X, y):
 def _out_of_sample_errors(estimator, X, y, *, is_tested):
     """Return errors on records that a model was not fitted on, in units of the target, or None.
 
-    ``is_tested``: whether cross-validation tests the model on these records. If not, clones of it
-    are cross-validated on them. None if these cannot be fitted, or for several outputs. Raises
-    _ModelFailedError if the model cannot predict.
+    ``is_tested``: whether cross-validation tests the model on these records. If not, the result is
+    that of :func:`out_of_fold_errors`, from clones of the model. Errors are raised as
+    _ModelFailedError.
     """
     try:
         if is_tested:
@@ -851,8 +854,8 @@ def alter_columns(X_holdout, X, alteration):
 
     Shuffled columns are replaced by random draws from the training columns, which are public: for
     each holdout record one row of ``X`` is drawn, which supplies the values of all these columns.
-    The seed is a digest of the shuffled data, so that the same query always has the same answer. A
-    column that was set to one value has it in every row of ``X``, so all draws have this value.
+    The seed is a digest of the shuffled data, so that equal alterations draw equal rows. A column
+    that was set to one value has it in every row of ``X``, so all draws have this value.
     """
     rng = np.random.default_rng(text_code(repr(alteration.shuffled)))
     drawn_rows = rng.integers(num_samples(X), size=num_samples(X_holdout))

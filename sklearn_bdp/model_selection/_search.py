@@ -190,10 +190,10 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         ``holdout_interval``, ``answered_from`` (``"cv"``, ``"holdout"`` or ``"unanswered"``) and
         ``rank_holdout_score``. ``cv_score`` is compared with the holdout. It is
         ``mean_test_score`` for means over records, unless these are nodes of a network: then
-        training nodes have weights, so that they see as many labeled neighbors in a fold as the
+        training nodes may have weights, so that they see as many labeled neighbors in a fold as the
         holdout nodes do. With several metrics also ``holdout_score_<name>``,
         ``holdout_lower_<name>``, ``holdout_upper_<name>``, ``holdout_interval_<name>`` and
-        ``answered_from_<name>`` for each.
+        ``answered_from_<name>`` for each verified one.
     best_estimator_ : estimator
         The selected model; fitted on the training set only. Not set with ``refit=False``.
     best_score_ : float
@@ -291,7 +291,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         self.verify = verify
 
     def _validate_params(self):
-        """Validate parameters as scikit-learn does. Errors also state a fix."""
+        """Validate parameters as scikit-learn does. Errors may also state a fix."""
         try:
             super()._validate_params()
         except InvalidParameterError as error:
@@ -353,7 +353,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Data; divided unless ``holdout`` is a :class:`~sklearn_bdp.ReusableHoldout` or
+            Data; divided unless ``holdout`` is None or a :class:`~sklearn_bdp.ReusableHoldout`, or
             ``X_val`` is given.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
             Targets.
@@ -389,7 +389,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         Raises
         ------
         TypeError, ValueError
-            For invalid arguments, or if all fits failed. The holdout was not queried.
+            For invalid arguments, or if all fits failed.
         UnboundedMetricError
             For a metric without a bounded sensitivity.
         SharedRecordsError
@@ -480,7 +480,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
                 cross_validation.verifier.pending_results.clear()  # raw holdout scores
             self._set_attributes(cross_validation, queries)
         except BaseException:
-            # What is kept contains training scores and released answers, no raw holdout scores.
+            # What is kept contains no raw holdout scores.
             if finished_fits.holdout is not None:
                 # The signature is computed now: if ``fit`` changed attributes of its class or
                 # module, the same call has this signature again.
@@ -541,7 +541,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return FinishedFits(file=file)
 
     def _set_up(self, finished_fits, config, fit_data):
-        """Split the data and open the holdout, after all checks.
+        """Split the data, check the arguments and open the holdout.
 
         Returns the :class:`CrossValidation` of the training set, with the verifier of the holdout.
         """
@@ -626,9 +626,9 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     # -- queries and released values
 
     def _verify_candidates(self, cross_validation):
-        """Return a list with a :class:`CandidateQuery` for each row, after verifying some of them.
+        """Verify rows as :meth:`_rows_to_verify`; return a :class:`CandidateQuery` for each row.
 
-        Queries of the other candidates have no answer, and no cross-validated score.
+        Queries of other rows have no answer, and no cross-validated score.
         """
         cross_validation.use_public_ranges()
         verifier = cross_validation.verifier
@@ -666,8 +666,9 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     def _rows_to_verify(self, cross_validation, selection_scores):
         """Return the rows that ``verify`` selects among those with a cross-validated score.
 
-        Raises ScoreContractError if scores of the best candidate leave the range that the user
-        declared. ``selection_scores``: training scores by row, in score units.
+        Halving selects among those of its last iteration. Raises ScoreContractError as
+        ``check_clipping`` of the metric for the best candidate. ``selection_scores``: training
+        scores by row, in score units.
         """
         first_row = cross_validation.first_row
         is_finite = np.isfinite(cross_validation.scores[first_row:])
@@ -742,7 +743,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return select_best_row(self.refit, self.cv_results_, selection_scores, standard_errors)
 
     def _set_best_estimator(self, cross_validation, best_query):
-        """Set ``best_estimator_``, ``refit_time_`` in seconds and the names of its features."""
+        """Set ``best_estimator_``, ``refit_time_`` in seconds and perhaps ``feature_names_in_``."""
         start_time = time.perf_counter()
         candidate = cross_validation.candidates[self.best_index_]
         self.best_estimator_ = cross_validation.verifier.model(candidate, self.best_index_)
@@ -773,7 +774,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         Raises
         ------
         SharedRecordsError
-            For records that ``fit`` held out: their score is given by :meth:`final_report`.
+            For holdout records: their score is given by :meth:`final_report`.
         """
         holdout = getattr(self, "holdout_", None)
         if isinstance(holdout, ReusableHoldout):
@@ -803,7 +804,8 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
             Number of candidates of that search, by default that of this search. Each is verified
             on as many metrics as here.
         score : float, default=None
-            Approximate expected score, in score units; by default the best verified score.
+            Approximate expected score, in score units; by default ``best_score_``, or the middle of
+            the range if that is NaN.
         scoring, compare, by, per, joint : object
             As for :meth:`final_report`. If any of them is given, the rows of that report are
             forecast: the model is fitted without one fold of the training set, and this fold is
@@ -883,7 +885,7 @@ def _may_be_best(scores, standard_errors, cross_validation):
     min_errors = np.sqrt(unit_variances / n_train) * score_range
     standard_errors = np.maximum(standard_errors, min_errors)
     best_index = int(np.argmax(scores))
-    # Two independent scores: squared standard errors add up.
+    # As if scores were independent: squared standard errors add up.
     difference_errors = np.hypot(standard_errors, standard_errors[best_index]).clip(1e-300)
     return (scores[best_index] - scores) / difference_errors <= _MAX_STANDARD_ERRORS
 
@@ -934,8 +936,8 @@ def _secondary_answers(queries, name):
 def search_certificate(search, cross_validation, best_query):
     """Return the certificate of a search.
 
-    Warns if no candidate has a cross-validated score, and about metrics that were not verified.
-    ``best_query``: :class:`CandidateQuery` of the selected candidate.
+    Warns if no candidate has a cross-validated score, about metrics that were not verified, and as
+    :func:`make_certificate`. ``best_query``: :class:`CandidateQuery` of the selected candidate.
     """
     results = search.cv_results_
     cv_scores = results["cv_score"]
@@ -1025,7 +1027,8 @@ def short_name(model, params):
     other_params = {
         name: value
         for name, value in model.get_params(deep=False).items()
-        if name not in searched_params and repr(value) != repr(signature[name].default)
+        if name not in searched_params
+        and (name not in signature or repr(value) != repr(signature[name].default))
     }
     code = _as_call(model, searched_params | other_params)
     return code if len(code) <= _MAX_NAME_LENGTH else _as_call(model, searched_params)
@@ -1038,7 +1041,7 @@ def _as_call(model, params):
 
 
 def _short_value(value):
-    """Return a value as code: numbers with four digits, other values up to 40 characters."""
+    """Return a value as code: numbers with four digits, others with 40 characters at most."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_):
         return f"{value:.4g}"
     value = value.item() if isinstance(value, np.generic) else value

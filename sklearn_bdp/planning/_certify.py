@@ -71,7 +71,8 @@ def certify(
     Raises
     ------
     TypeError, ValueError
-        If a parameter is outside its range, or ``route`` does not apply to ``mechanism``.
+        If a parameter is outside its range, if ``route`` does not apply to ``mechanism``, or if
+        ``mechanism`` and ``epsilon`` are both given.
 
     Warns
     -----
@@ -253,7 +254,7 @@ def _required_n(task, design, tau):
 
     ``design``: a design of the task, whose error is scaled.
     """
-    # With noise τ falls at least like n^{−1/2}.
+    # With noise τ is taken to fall like n^{−1/2}.
     approximate_n = math.ceil(1.02 * task.n * (design.tau / tau) ** 2)
     if design.route != "transcript" or math.isfinite(design.dp_epsilon):
         return approximate_n

@@ -1,8 +1,8 @@
 """Designs of a mechanism and the errors that they certify (theory C1, C3, C4).
 
 A design has noise scales, a threshold and a division of the failure probability between noise,
-sampling and budget honesty. Every division gives a valid certificate. Searches find the division
-with the smallest error.
+sampling and budget honesty. Numerical searches minimize its error. A certificate is valid also if
+they miss the minimum.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Design:
 
 
 def solve(task, *, route, mechanism=None, epsilon=None):
-    """Return the design with the smallest error for a task, without warnings.
+    """Search for the design of a task with the smallest error, and return it.
 
     Arguments are those of :func:`~sklearn_bdp.planning.certify`. Without the argument
     ``mechanism``, the design has a mechanism only if its error is below 1.
@@ -130,7 +130,7 @@ def solve(task, *, route, mechanism=None, epsilon=None):
 
 
 def _best_of_routes(task, max_dp_epsilon):
-    """Return the name and the design of the route with the smaller error."""
+    """Return the name and the design of the route that is found to have the smaller error."""
     transcript_design = best_design(task, "transcript", max_dp_epsilon)
     # The design by leakage is refined only if a rough search comes near the other route.
     rough_design = best_design(task, "bdp", max_dp_epsilon, rough=True)
@@ -142,10 +142,10 @@ def _best_of_routes(task, max_dp_epsilon):
 
 
 def smallest_n(task, tau, route):
-    """Return the smallest ``n`` that certifies ``tau`` for a task, whose own ``n`` is ignored.
+    """Search for the smallest ``n`` that certifies ``tau`` for a task, and return it.
 
-    For ``"bdp"`` it is the smallest one up to a tolerance. Raises ValueError if no number of
-    records below 1e15 certifies ``tau``.
+    The ``n`` of the task itself has no effect. If leakage certifies ``tau``, the result may
+    have a tolerance. Raises ValueError if no number of records below 1e15 is found.
     """
 
     def error(n, route):
@@ -165,9 +165,8 @@ def search_n(error, task, tau, *, rtol=0.0):
     """Return the smallest number of records whose ``error(n)`` is at most ``tau``.
 
     The error is taken to fall with ``n``. The search goes upwards from a lower bound, then by
-    bisection. If ``rtol`` is positive, it ends by Brent's method, and the result is the smallest
-    number up to a tolerance: ``rtol`` is that of its log. Raises ValueError if no number below 1e15
-    suffices.
+    bisection. If ``rtol`` is positive, it ends by Brent's method, and the result has a tolerance:
+    ``rtol`` is that of its log. Raises ValueError if no number below 1e15 is found.
     """
     # Theory G3: no route certifies with fewer effective records than Hoeffding's bound needs for
     # queries that are fixed in advance.
@@ -193,10 +192,10 @@ def search_n(error, task, tau, *, rtol=0.0):
 
 
 def best_design(task, route, max_dp_epsilon=math.inf, *, rough=False):
-    """Return the design of a route with the smallest error; a ``rough`` search stops early.
+    """Search for the design of a route with the smallest error, and return it.
 
-    ``max_dp_epsilon``: largest DP level in nats, infinite without a limit. Raises ValueError for
-    another ``route``.
+    A ``rough`` search stops early. ``max_dp_epsilon``: largest DP level in nats, infinite without a
+    limit. Raises ValueError for another ``route``.
     """
     if route == "transcript":
         return _transcript_design(task, max_dp_epsilon)
@@ -206,9 +205,9 @@ def best_design(task, route, max_dp_epsilon=math.inf, *, rough=False):
 
 
 def _leakage_design(task, max_dp_epsilon, rough):
-    """Return the design with the smallest error certified by leakage (theory G1, T1, C1, C4).
+    """Return a design certified by leakage (theory G1, T1, C1, C4).
 
-    The error is minimized over the DP level and the divisions.
+    Its error is minimized numerically over the DP level and the divisions.
     """
     typical_log_level = math.log(math.sqrt(80.0 * task.budget / task.n))
     lower = typical_log_level - 9.0
@@ -219,7 +218,7 @@ def _leakage_design(task, max_dp_epsilon, rough):
     logits = _INITIAL_LOGITS  # of the last division, from which the next search starts
 
     def design_at(log_level, rough):
-        """Return the best design at the log of a DP level."""
+        """Return a design at the log of a DP level, with a minimized error."""
         nonlocal logits
         dp_epsilon = min(math.exp(log_level), max_dp_epsilon)
         half_width = leakage_half_width(task, dp_epsilon)
@@ -241,15 +240,15 @@ def _leakage_design(task, max_dp_epsilon, rough):
 
 
 def _transcript_design(task, max_dp_epsilon):
-    """Return the design with the smallest error certified by counting transcripts (theory G2).
+    """Return a design certified by counting transcripts (theory G2).
 
-    Without a largest DP level (infinite) no noise is needed, and the number of cells is the only
-    parameter.
+    Its error is minimized numerically over the number of cells and, if there is a largest DP level,
+    over the divisions. Without one (infinite) it adds no noise.
     """
     logits = _INITIAL_LOGITS  # of the last division, from which the next search starts
 
     def design_at(n_answer_values, rough):
-        """Return the best design with this number of cells, which are the values of an answer."""
+        """Return a design with this number of cells, which are the values of an answer."""
         nonlocal logits
         half_width = transcript_half_width(task, n_answer_values)
         resolution = 1.0 / n_answer_values
@@ -265,7 +264,8 @@ def _transcript_design(task, max_dp_epsilon):
             tau=tau, sampling=sampling, threshold=tau - sampling, resolution=resolution, c=task.c
         )
 
-    # The error falls and then rises with the number of cells. More than 2^24 never help.
+    # The error is taken to fall and then rise with the number of cells, of which at most about 2^24
+    # are tried.
     optimum = minimize_scalar(
         lambda log_n_values: design_at(round(math.exp(log_n_values)), True).tau,
         bounds=(0.0, 24.0 * math.log(2.0)),
@@ -277,11 +277,11 @@ def _transcript_design(task, max_dp_epsilon):
 
 
 def configured_design(task, mechanism, route):
-    """Return the best design for a mechanism that the caller has configured (theory C3).
+    """Return a design for a mechanism that the caller has configured (theory C3).
 
     Notes of the design name limits of the guarantee. If no route applies, ``"best"`` gives a design
-    with the error 1, and another ``route`` raises ValueError. So does a task with a smaller budget
-    than the mechanism. Raises TypeError for other mechanisms than Thresholdout.
+    with the error 1, and another ``route`` raises ValueError. So does a budget that does not cover
+    that of the mechanism. Raises TypeError for a mechanism that is not a Thresholdout.
     """
     if not isinstance(mechanism, Thresholdout):
         raise TypeError(f"mechanism must be a Thresholdout, got {type(mechanism).__name__}.")
@@ -311,9 +311,10 @@ def configured_design(task, mechanism, route):
 
 
 def _best_configured_division(task, mechanism, route):
-    """Return the best design over the routes that apply to a mechanism; None if none applies.
+    """Return a design by one of the routes that apply to a mechanism; None if none applies.
 
-    Designs with the budget honesty of the task are preferred to designs without it.
+    It has the smallest error that is found. Designs with the budget honesty of the task are
+    preferred to designs without it.
     """
     dp_epsilon = math.inf
     if mechanism.noise == "laplace":
@@ -338,7 +339,7 @@ def _best_configured_division(task, mechanism, route):
 
 
 def _possible_divisions(task, dp_epsilon, half_width, mechanism):
-    """Yield the best designs for a mechanism with the budget honesty of the task, and without it.
+    """Yield designs for a mechanism: with the budget honesty of the task, and without it.
 
     A design is left out if the threshold of the mechanism is too low for it.
     """
@@ -446,7 +447,7 @@ def _shortfall_and_design(task, dp_epsilon, half_width, logits, *, mechanism=Non
         honest_tau = (honesty_margin + below_margin + sampling) / (1.0 - (task.c or 0.0))
         tau = max(tau, honest_tau)
         # The threshold is as large as τ allows, which is best for budget honesty if "above" answers
-        # have the larger error. It is never −0 by rounding.
+        # have the larger error. Rounding cannot make it negative.
         threshold = max(0.0, tau - below_margin - sampling)
     else:
         threshold = mechanism.threshold
@@ -468,7 +469,7 @@ def _shortfall_and_design(task, dp_epsilon, half_width, logits, *, mechanism=Non
 def _best_division(
     task, dp_epsilon, half_width, *, initial, rough=False, mechanism=None, resolution=0.0
 ):
-    """Return the shortfall, the design and the logits of the division with the smallest error.
+    """Return the shortfall, the design and the logits of a division with a minimized error.
 
     Arguments are those of :func:`_shortfall_and_design` and :func:`minimize_logits`.
     """
@@ -492,7 +493,7 @@ def _best_division(
 
 
 def minimize_logits(objective, initial, *, rough):
-    """Return an array of bounded logits that minimize a function, by Nelder-Mead from ``initial``.
+    """Minimize a function of bounded logits by Nelder-Mead from ``initial``; return the logits.
 
     A ``rough`` search has fewer iterations.
     """

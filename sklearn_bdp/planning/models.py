@@ -32,7 +32,7 @@ class _Continued:
         self._copied_groups = {}  # Groups by number of copies
 
     def __getattr__(self, name):
-        return getattr(self.model, name)  # attributes that do not depend on the number of records
+        return getattr(self.model, name)  # for attributes that do not depend on the number
 
     def check_n(self, n):
         return n
@@ -51,10 +51,11 @@ class _Continued:
         return self.model.effective_n(self.size) * n / self.size
 
     def _copies(self, n):
-        """Return a model of whole copies with about ``n`` records, and its number of records.
+        """Return a model of whole copies, and its number of records.
 
-        Confidence limits are not additive, so that groups are copied, up to 20,000 records. The
-        components of graphs are the groups. Other models are returned as they are.
+        Confidence limits are not additive, so that groups are copied: to about ``n`` records, at
+        most 20,000 or one copy. The components of graphs are the groups. Other models are returned
+        as they are.
         """
         if not isinstance(self.model, Groups | DependencyGraph):
             return self.model, self.size
@@ -102,8 +103,8 @@ def _largest_component_of_continuation(model: _Continued, n: int) -> int:
 def model_of_plan(correlation, *, searched=False):
     """Return the model of the argument ``correlation``.
 
-    ``searched``: whether a search is planned. If not, a model of dates, such as that of ``"time"``,
-    raises ValueError.
+    ``searched``: whether a search is planned. If not, a model of dates (``"time"``) raises
+    ValueError.
     """
     model = check_correlation(correlation)
     if declares_dates(model) and not searched:

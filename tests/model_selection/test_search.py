@@ -439,6 +439,32 @@ def test_scores_without_an_answer_are_not_verified(data):
     assert "confirms" not in str(again.certificate_)
 
 
+class TakesAnyParameter(LogisticRegression):
+    """Shows parameters that its signature does not name, as LightGBM does."""
+
+    def __init__(self, C=1.0, **others):
+        super().__init__(C=C)
+        self.set_params(**others)
+
+    @classmethod
+    def _get_param_names(cls):
+        return ["C"]
+
+    def get_params(self, deep=True):
+        return {"C": self.C, **getattr(self, "others_", {})}
+
+    def set_params(self, **params):
+        self.C = params.pop("C", self.C)
+        self.others_ = getattr(self, "others_", {}) | params
+        return self
+
+
+def test_a_report_names_parameters_that_the_signature_does_not_name(data):
+    fitted = ReusableHoldoutSearchCV(TakesAnyParameter(seed=3), {"C": [1.0]}, random_state=0)
+    fitted.fit(*data)
+    assert "TakesAnyParameter(C=1, seed=3)" in str(fitted.final_report())
+
+
 class FailsOnSome(ClassifierMixin, BaseEstimator):
     """Predicts well, but raises on new records whose first attribute is large."""
 
