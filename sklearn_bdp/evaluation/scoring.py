@@ -546,7 +546,7 @@ def _verdict(score, cv_score, metric):
 
     Empty if one of them is NaN.
     """
-    if not (math.isfinite(score) and math.isfinite(cv_score)):
+    if not math.isfinite(score - cv_score):
         return ""
     if abs(score - cv_score) < _CONFIRMED_DIFFERENCE * (metric.upper - metric.lower):
         return "the holdout confirms cross-validation"

@@ -1028,7 +1028,7 @@ def short_name(model, params):
         name: value
         for name, value in model.get_params(deep=False).items()
         if name not in searched_params
-        and (name not in signature or repr(value) != repr(signature[name].default))
+        and repr(value) != repr(getattr(signature.get(name), "default", inspect.Parameter.empty))
     }
     code = _as_call(model, searched_params | other_params)
     return code if len(code) <= _MAX_NAME_LENGTH else _as_call(model, searched_params)
