@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import datetime
 import math
 import os
 import sys
@@ -21,7 +22,7 @@ from sklearn_bdp.accounting.spending import code_length, final_code_length
 from sklearn_bdp.exceptions import LedgerError
 from sklearn_bdp.holdout.config import check_ledger
 from sklearn_bdp.ledger._ledger_url import without_passwords
-from sklearn_bdp.ledger.ledger import Ledger
+from sklearn_bdp.ledger.ledger import Ledger, SystemNote
 from sklearn_bdp.ledger.maintenance import (
     copy_ledger,
     delete_ledger,
@@ -176,6 +177,9 @@ def _add_check(commands, formatter_class):
     )
     check.add_argument("--metric", help="metric of the score (default: the first one)")
     check.add_argument("--model", help="a part of the model's name (default: any model)")
+    check.add_argument(
+        "--max-age", type=float, help="hours since the latest search after which the check fails"
+    )
     check.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -436,7 +440,7 @@ def _spreadsheet_value(value):
 
 
 def _check(options):
-    """Check the best score of the latest batch with the metric and model, and return the exit code.
+    """Check the best score of the latest search, and return the exit code.
 
     The score is compared with ``--min``, with its cross-validated score, or with both. The code is
     0 if it passes, and 3 if it fails or no score was released. Wrong options raise UsageError.
@@ -447,8 +451,13 @@ def _check(options):
         raise UsageError("Nothing to check: pass --min SCORE, --against cv, or both.")
     if options.min is not None and not math.isfinite(options.min):
         raise UsageError(f"--min must be a finite number, got {options.min}.")
+    if options.max_age is not None and not options.max_age > 0.0:
+        raise UsageError(f"--max-age must be a positive number of hours, got {options.max_age}.")
     with Ledger(_location(options.path)).transaction() as ledger_state:
-        answer = _latest_best(ledger_state.history(), options.metric, options.model)
+        search_notes = ledger_state.notes(SystemNote.SEARCH)
+        answer, time = _latest_best(
+            ledger_state.history(), search_notes, options.metric, options.model
+        )
     if answer is None:
         _print_result(options, {"passed": False, "score": None}, "FAILED: no score was released.")
         return 3
@@ -457,24 +466,37 @@ def _check(options):
         reasons.append(f"the score is below {options.min:g}")
     if options.against == "cv" and answer.corrected and answer.value < answer.cv_score:
         reasons.append(f"the holdout corrected the cross-validated score {answer.cv_score:.4g}")
+    if options.max_age is not None and _age_in_hours(time) > options.max_age:
+        reasons.append(f"the latest search is older than {options.max_age:g} hours")
     verdict = f"FAILED, {' and '.join(reasons)}" if reasons else "passed"
     text = (
         f"{verdict}: {answer.metric or 'score'} {answer.value:.4g}, "
         f"confidence interval [{answer.lower:.4g}, {answer.upper:.4g}] ({answer.interval}), "
         f"batch {answer.batch} of {answer.time[:16]}, {answer.model or answer.key or 'no name'}"
     )
+    if time != answer.time:
+        text += f" (recorded answer, search of {time[:16]})"
     names = ("metric", "model", "key", "value", "lower", "upper", "interval", "cv_score")
     facts = {name: getattr(answer, name) for name in (*names, "source", "batch", "time")}
-    _print_result(options, facts | {"passed": not reasons, "reasons": reasons}, text)
+    facts |= {"search_time": time, "passed": not reasons, "reasons": reasons}
+    _print_result(options, facts, text)
     return 3 if reasons else 0
 
 
-def _latest_best(history, metric, model):
-    """Return the answer with the highest score in the latest batch with a metric and a model.
+def _age_in_hours(time):
+    """Return the hours since a time in ISO 8601."""
+    age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(time)
+    return age.total_seconds() / 3600.0
 
-    ``metric``: name, or None for that of the first matching answer of this batch. ``model``: part
-    of the model's name, or of the query key of a model without a name; None: all models. Without
-    such an answer the result is None.
+
+def _latest_best(history, search_notes, metric, model):
+    """Return the answer with the highest score in the latest search, and the time of that search.
+
+    The latest search is the latest batch with the metric and the model, or a search after it that
+    took recorded answers. ``search_notes``: contents of the notes on such searches. ``metric``:
+    name, or None for that of the first matching answer of the search. ``model``: part of the
+    model's name, or of the query key of a model without a name; None: all models. Without such an
+    answer both are None.
     """
     matching_answers = [
         answer
@@ -483,12 +505,26 @@ def _latest_best(history, metric, model):
         and (model is None or model in (answer.model or answer.key or ""))
     ]
     if not matching_answers:
-        return None
+        return None, None
     latest_batch = matching_answers[-1].batch
-    batch_answers = [answer for answer in matching_answers if answer.batch == latest_batch]
-    first_metric = batch_answers[0].metric
-    metric_answers = [answer for answer in batch_answers if answer.metric == first_metric]
-    return max(metric_answers, key=lambda answer: answer.value)
+    search_answers = [answer for answer in matching_answers if answer.batch == latest_batch]
+    time = search_answers[0].time
+    for note in reversed(search_notes):
+        if note["after"] < latest_batch:
+            break
+        recorded_answers = [
+            answer
+            for answer in matching_answers
+            if answer.batch in note["batches"]
+            and (answer.key is None or answer.key in note["keys"])
+        ]
+        if recorded_answers:
+            search_answers = recorded_answers
+            time = note["time"]
+            break
+    first_metric = search_answers[0].metric
+    metric_answers = [answer for answer in search_answers if answer.metric == first_metric]
+    return max(metric_answers, key=lambda answer: answer.value), time
 
 
 # -- actions that change ledgers ------------------------------------------------------------------

@@ -11,10 +11,13 @@ import subprocess
 
 import numpy as np
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import LedgerUnavailableError
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.ledger.ledger import Chain, Ledger
@@ -377,6 +380,43 @@ def test_check_reads_the_ledger_that_the_environment_names(
     monkeypatch.setenv("SKLEARN_BDP_LEDGER", str(nightly))
     assert command_line("check", "--min", 0.5) == 0
     assert capsys.readouterr().out.startswith("passed")
+
+
+def test_check_judges_a_search_that_took_recorded_answers(path, command_line, capsys):
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(400, 2))
+    labels = (data[:, 0] > 0).astype(int)
+
+    def passes():
+        capsys.readouterr()
+        passed = command_line("check", path, "--min", 0.9, "--max-age", 1.0) == 0
+        return passed, "recorded answer" in capsys.readouterr().out
+
+    pipelines = {
+        name: make_pipeline(
+            make_column_transformer(("passthrough", [column])),
+            DecisionTreeClassifier(max_depth=1, random_state=0),
+        )
+        for column, name in enumerate(("good", "bad"))
+    }
+    for name, is_repeated in (
+        ("bad", False),
+        ("good", False),
+        ("good", False),  # the latest answers again
+        ("bad", True),
+        ("good", True),
+        ("good", True),
+    ):
+        search = ReusableHoldoutSearchCV(
+            pipelines[name],
+            {"decisiontreeclassifier__max_depth": [1]},
+            holdout=HoldoutConfig(ledger=path),
+        ).fit(data, labels)
+        assert passes() == (name == "good", is_repeated)
+        assert (search.best_score_ > 0.9) == (name == "good")
+    assert command_line("check", path, "--min", 0.5, "--max-age", 1e-9) == 3
+    assert "older than" in capsys.readouterr().out
+    assert command_line("check", path, "--min", 0.5, "--max-age", -1.0) == 2
 
 
 def test_check_of_an_empty_ledger_fails(path, command_line):

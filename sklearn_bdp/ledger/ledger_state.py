@@ -42,6 +42,7 @@ class SystemNote(enum.Enum):
     ERROR_CLIPS = "error clips"  # from out-of-fold training errors, at the first query (G31)
     STATEMENTS = "statements"  # fixed on the training set before they were queried
     CLOSING = "closing"  # a final report was begun, and its cost if it does not finish (G35)
+    SEARCH = "search"  # a search that took recorded answers, as `check` needs to know
     MOVED = "moved"  # new location of the ledger, which answers no query here any more
 
 

@@ -642,6 +642,8 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
             secondary_unit_scores[name] = metric.to_unit(scores)
         if self.verbose > 0:
             print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
+        account = verifier.holdout.account
+        number_before = account.last_batch_number()
         verifier.fit(rows, candidates, unit_cv_scores)
         queries = verifier.verify(
             candidates,
@@ -654,6 +656,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
             n_train=cross_validation.n_train,
             selection_scores=selection_scores[rows],
         )
+        account.note_search([query.answer for query in queries], number_before)
         contexts = (cross_validation.verification_context, cross_validation.callback_context)
         for context in filter(None, contexts):
             context.call_on_fit_task_end(estimator=self)

@@ -11,6 +11,7 @@ import numpy as np
 
 from sklearn_bdp.accounting.spending import MAX_PAIRS, PredictiveCode
 from sklearn_bdp.diagnostics.overlap import SECOND_HOLDOUT, TrainingRowRegistry, has_other_holdout
+from sklearn_bdp.exceptions import LedgerError
 from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.ledger.records import canonical
 from sklearn_bdp.release.batch import answer_batch, exhausted_error
@@ -269,6 +270,45 @@ class HoldoutAccountant:
         context = self.batch_context(ledger_state)
         secret_text = _secret_state(context, noise=secrets.token_hex(32))
         ledger_state.note(SystemNote.CLOSING, plan, secret_text=secret_text)
+
+    def last_batch_number(self):
+        """Return the number of the latest batch in the ledger, 0 before the first one."""
+        with self.read_transaction(latest=False) as ledger_state:
+            return ledger_state.totals.number
+
+    def note_search(self, answers, number_before):
+        """Note a search that took recorded answers which are not those of the latest batch.
+
+        ``python -m sklearn_bdp check`` then judges this search, and not an earlier one that was
+        recorded later. Nothing is noted in memory, or if the ledger cannot be written.
+        ``answers``: of the search, on one metric. ``number_before``: number of the latest batch
+        before the search.
+        """
+        answers = [answer for answer in answers if answer.source != "unanswered"]
+        batches = {answer.batch for answer in answers}
+        if self.path is None or not answers or min(batches) > number_before:
+            return
+        with self.read_transaction(latest=False) as ledger_state:
+            last_number = ledger_state.totals.number
+            later_notes = [
+                note
+                for note in ledger_state.notes(SystemNote.SEARCH)
+                if note["after"] >= last_number
+            ]
+        if batches == {last_number} and not later_notes:
+            return  # the answers of the latest batch again
+        content = {
+            "keys": [answer.key for answer in answers if answer.key is not None],
+            "batches": sorted(batches),
+            "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
+        }
+        try:
+            with self.write_transaction() as ledger_state:
+                ledger_state.note(
+                    SystemNote.SEARCH, content | {"after": ledger_state.totals.number}
+                )
+        except LedgerError:
+            return  # read-only: the search itself needs no new entry
 
     def code(self, ledger_state):
         """Return a copy of the predictive code after every recorded batch."""
