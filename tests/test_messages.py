@@ -804,7 +804,7 @@ def test_few_groups_get_one_warning_with_one_set_of_numbers():
     assert "The holdout of 12 groups (patients, users, sites …) is too small" in str(
         warning.message
     )
-    assert "For one search, use nested cross-validation over all groups." in str(warning.message)
+    assert "For one search, nested cross-validation uses all groups" in str(warning.message)
 
 
 def test_the_warning_of_a_vacuous_guarantee_states_the_required_records():

@@ -74,9 +74,9 @@ TOO_FEW_GROUPS = Diagnostic(
     "arguments",
     "The holdout has {count} groups (patients, users, sites …), worth {worth:.0f} of equal size. "
     "They give a mean score near 0.8 in [0, 1] to about ±{half_width_final:.2g} if you only report "
-    "one model, and ±{half_width:.2g} for the best of 20. For one search, use nested "
-    "cross-validation over all groups, which gives a narrower interval. For many, bring more "
-    "groups.",
+    "one model, and ±{half_width:.2g} for the best of 20. For one search, nested "
+    "cross-validation over all groups gives a narrower interval, which covers too rarely. For "
+    "many, bring more groups.",
     exceptions.UninformativeIntervalWarning,
 )
 CV_SPLITS_GROUPS = Diagnostic(
