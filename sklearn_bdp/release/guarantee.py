@@ -111,7 +111,10 @@ def warn_if_vacuous(settings: Calibration, model: CorrelationModel) -> bool:
     alternative = ""
     if unit_text == "groups":
         unit_text = "groups (patients, users, sites …)"
-        alternative = "For one search, nested cross-validation uses all groups, but its interval is too narrow. "
+        alternative = (
+            "For one search, nested cross-validation uses all groups, but its interval is too "
+            "narrow. "
+        )
     warnings.warn(
         f"The holdout of {scheme.n_units} {unit_text} is too small: a first score near 1/2 is only "
         f"known to ±{min(first_half_width, 0.5):.2g}. {required_text}{alternative}A final report "
