@@ -182,7 +182,7 @@ class NothingConfirmedWarning(SklearnBdpWarning):
 
 
 class RowOrderWarning(SklearnBdpWarning):
-    """Two tables may have the same records in another order, and only one has an index.
+    """Two tables may have the same records in another order, and one has the default index.
 
     Rows are matched by position. Put both in the same order, or reset an index that has no meaning.
     """

@@ -1194,7 +1194,7 @@ def _public_range(scorer, y):
 def _loss_of_constant(scorer, y):
     """Return the loss of a constant prediction: of the median target, or else of the mean.
 
-    Return 1 for targets that are not numbers, and if both losses are undefined.
+    Return 1 for targets that are not numbers, and if the score function raises for both.
     """
     if not (type_of_target(y).startswith("continuous") or y.dtype.kind in "iuf"):
         return 1.0

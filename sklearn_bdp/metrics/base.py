@@ -194,7 +194,7 @@ class Metric:
     #: Whether the score is, up to a constant, a proportion: records contribute 0 or 1 to a mean, or
     #: to both counts of a ratio.
     is_binary: ClassVar[bool] = False
-    #: Whether a final report has skill scores of this metric: minus the score is then a mean loss.
+    #: Whether a final report can have skill scores: minus the score is then a mean loss.
     is_loss: ClassVar[bool] = False
     #: Whether predictions must be above 0.
     needs_positive_predictions: ClassVar[bool] = False
@@ -216,7 +216,7 @@ class Metric:
             A name that this class is registered under.
         classes : array-like or None
             Classes of a fitted model.
-        y : array-like of shape (n,) or None
+        y : array-like of shape (n,) or (n, n_outputs), or None
             *Training* targets.
         options : mapping
             Values of options by name. All names are among :attr:`options`.
@@ -529,7 +529,7 @@ class BoundedMetric(Metric, abc.ABC):
             Fitted; it must predict row by row.
         X : {array-like, sparse matrix, DataFrame} of shape (n, n_features)
             Records.
-        y : array-like of shape (n,)
+        y : array-like of shape (n,) or (n, n_outputs)
             Their targets.
 
         Returns

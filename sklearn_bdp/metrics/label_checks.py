@@ -66,7 +66,7 @@ def _labels(y):
 
 
 def _is_for_two_classes(scorer, function_name):
-    """Return whether a scorer of scikit-learn raises on more than two classes."""
+    """Return whether the arguments of a scorer are for two classes only."""
     if function_name == "roc_auc_score":
         return scorer._kwargs.get("multi_class", "raise") == "raise"
     return scorer._kwargs.get("average", _default_average(scorer)) == "binary"

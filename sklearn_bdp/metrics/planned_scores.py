@@ -29,8 +29,8 @@ def calibrated_scores(
     """Return one minus the losses of calibrated probabilities of two classes.
 
     Probabilities are those of normal scores with equal variances in both classes, at the distance
-    of the class means that has the expected loss. If no distance has it, or if the loss is not
-    clearly below that of chance, scores are 0 or 1.
+    of the class means that has the expected loss. Otherwise scores are 0 or 1: if no distance up to
+    a limit has it, or if the loss is not clearly below that of chance.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def calibrated_scores(
     """
 
     def losses_at(distance):
-        """Return losses of all records, ascending, and their probabilities."""
+        """Return losses of records, positive ones first, and the probabilities of these losses."""
         shifts = 0.5 * distance * np.array([[1.0], [-1.0]])  # of positive and negative records
         log_odds = logit(prevalence) + distance * (_NORMAL_QUANTILES + shifts)
         losses = loss_of_probability(expit(np.array([[1.0], [-1.0]]) * log_odds)).ravel()

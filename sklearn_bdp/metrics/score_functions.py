@@ -114,7 +114,7 @@ class ScoreFunction:
 
     @property
     def is_classification(self) -> bool:
-        """Whether its interval is that of a proportion, which needs records of every class."""
+        """Whether its approximate interval is that of a proportion."""
         return self.form in (ScoreForm.CONFUSION, ScoreForm.RANKING)
 
     @property

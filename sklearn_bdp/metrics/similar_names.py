@@ -142,7 +142,7 @@ def unknown_metric_error(
     if scorer_arguments is not None and names:  # plans, without names, do not accept scorers
         hint = f" Pass scoring=make_scorer({scorer_arguments})."
     hint = hint or (
-        f" Metrics with a proven interval for all kinds of records: {', '.join(available)}. "
+        f" Metrics with a proven interval: {', '.join(available)}. "
         "Searches and final reports also take the names of sklearn.metrics.get_scorer_names(), "
         "make_scorer(function) and PerRecordScore(function, lower, upper)."
     )

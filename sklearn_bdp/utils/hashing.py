@@ -1021,11 +1021,10 @@ def recipe_context(metric, fit_params):
 
 
 def recipe_key(estimator, context, *, training, columns):
-    """Return the key of a model before it is fitted, or None without a stable digest.
+    """Return the key of a model before it is fitted, or None.
 
-    The digest of an unfitted estimator determines the fitted model if all code is installed under a
-    version and every ``random_state``, of estimators as of splitters and functions inside them, is
-    an integer.
+    It is None if the estimator has code of the user, if fits may vary (`ObjectHasher.may_vary`), or
+    if something has no digest.
 
     ``context`` is the digest of the metric and of fit parameters (`recipe_context`), ``training``
     that of the training data (`data_digest`), and ``columns`` the columns that the model uses.
