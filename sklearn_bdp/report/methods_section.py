@@ -93,7 +93,7 @@ _NO_NEIGHBORS = "Every held-out node has all its labeled neighbors in the traini
 #: Notes on approximate intervals that a few sampling units decide.
 _FEW_UNITS_NOTES = ("A few units dominate", "A few dates dominate")
 _UNDEFINED_NOTE = "The score is undefined for these records."
-#: Metrics whose differences over dates the distance of both forecasts bounds.
+#: Metric whose differences over dates the distance of both forecasts bounds.
 _ABSOLUTE_ERROR = "neg_mean_absolute_error"
 #: Adjectives of units of time.
 _ADJECTIVES = {
@@ -161,7 +161,7 @@ def methods_section(report: Any, letter_of_model: Mapping[str, str]) -> str:
     report : FinalReport
         The report that a paper is about.
     letter_of_model : mapping of str to str
-        Letters that replace long names of models in the table; empty if all names are short.
+        Letters that replace long names of models in the table; may be empty.
     """
     sentences = [
         *_sample_sentences(report),
@@ -256,7 +256,7 @@ def _sample_sentences(report):
 
 
 def _unit_name(report):
-    """Return the name of the sampling units: nodes of a network, or the time steps of dates."""
+    """Return the name of the sampling units, such as nodes of a network or time steps of dates."""
     if report.rows[0].target.startswith(_NODES) and report.units[1] == "records":
         return "nodes"
     in_target = _TIME_STEPS.match(report.rows[0].target)
@@ -430,9 +430,9 @@ def _estimate_sentences(report, letter_of_model):
 
 
 def _letter_sentences(report, letter_of_model):
-    """Yield a sentence on each letter that stands for a model in the table.
+    """Yield sentences on the letters that stand for models in the table.
 
-    The sentence on the first estimate explains the letter of its model.
+    The sentence on the first estimate, if any, explains the letter of its model.
     """
     first = report.rows[0]
     for model, letter in letter_of_model.items():
@@ -1175,12 +1175,7 @@ def _skewness_sentences(report, rows):
 
     ``rows``: those with a jackknife interval.
     """
-    corrected_rows = [
-        row
-        for row in rows
-        if _is_in_time(report)
-        or _statistic(row).corrects_skewness[" minus " in row.model + row.subgroup]
-    ]
+    corrected_rows = [row for row in rows if _is_corrected_for_skewness(report, row)]
     if corrected_rows:
         estimates = _estimates(corrected_rows)
         purpose = f" for {_listed(estimates)}"
@@ -1192,6 +1187,16 @@ def _skewness_sentences(report, rows):
             f"Each limit{purpose} was also computed with a skewness correction (Hall 1992), and "
             "the one farther from the estimate was used."
         )
+
+
+def _is_corrected_for_skewness(report, row):
+    """Return whether the jackknife interval of a row is corrected for skewness."""
+    statistic = _statistic(row)
+    is_difference = " minus " in row.model + row.subgroup
+    if not _is_in_time(report):
+        return statistic.corrects_skewness[is_difference]
+    # Over dates the scale decides; that of differences is the original one.
+    return is_difference or (statistic.dates.scale or statistic.scale) not in ("unit", "signed")
 
 
 def _family_sentences(report):

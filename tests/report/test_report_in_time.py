@@ -797,3 +797,18 @@ def test_methods_about_dates_without_a_unit_of_time_assume_no_independence(step)
     assert f"assumes nothing about drift or dependence between {step}s" in methods
     assert "one population" not in methods
     assert "For estimand (2), Hölder's inequality joins 3 interleaved series" in methods
+
+
+@pytest.mark.parametrize(
+    ("scoring", "is_corrected"),
+    [(["roc_auc", "f1"], False), (["roc_auc", "neg_log_loss"], True)],
+)
+def test_methods_name_a_skewness_correction_only_where_it_was_made(scoring, is_corrected):
+    """On the logit scale, intervals over dates are not corrected for skewness."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
+    model = LogisticRegression().fit(X[:300], y[:300])
+    holdout = ReusableHoldout(X[300:], y[300:], correlation="time", random_state=0)
+    report = holdout.final_report(model, scoring=scoring, training=(X[:300], y[:300]))
+    assert ("skewness correction" in report.methods()) == is_corrected
