@@ -800,8 +800,7 @@ def test_methods_about_dates_without_a_unit_of_time_assume_no_independence(step)
 
 
 @pytest.mark.parametrize(
-    ("scoring", "is_corrected"),
-    [(["roc_auc", "f1"], False), (["roc_auc", "neg_log_loss"], True)],
+    ("scoring", "is_corrected"), [(["roc_auc", "f1"], False), (["roc_auc", "neg_log_loss"], True)]
 )
 def test_methods_name_a_skewness_correction_only_where_it_was_made(scoring, is_corrected):
     """On the logit scale, intervals over dates are not corrected for skewness."""
