@@ -49,11 +49,12 @@ def answer_batch(
     settings = context.settings
     n_earlier_pairs = len(context.code.pairs)
     closes = n_statements is not None
+    earlier_noise_ratio = _earlier_noise_ratio(context)  # before the first query of the mechanism
     batch, context = release_class_proportions(batch, context)
     if batch is None:
         return None, []
     batch, context, denominator_cells = release_denominator_floors(batch, context)
-    batch, noise_ratio = scale_noise(batch, context)
+    batch, batch_noise_ratio = scale_noise(batch, context)
     length, theorem = next_code_length(
         context.last, settings, report=closes, n_attempts=context.n_attempts
     )
@@ -75,7 +76,7 @@ def answer_batch(
         code_length=length,
         theorem=theorem,
         closes=closes,
-        noise_ratio=noise_ratio,
+        noise_ratio=max(earlier_noise_ratio, batch_noise_ratio),
         code_state=context.code.state(n_omitted_pairs=n_earlier_pairs),
         denominator_cells=denominator_cells,
     )
@@ -243,23 +244,25 @@ def _privacy_level(batch: QueryBatch, context: BatchContext, noise_ratio: float)
     return epsilon if math.isfinite(epsilon) else None
 
 
+def _earlier_noise_ratio(context: BatchContext) -> float:
+    """Return the factor, at least 1, of the DP level that the last totals report."""
+    reported_epsilon = context.last.dp_epsilon
+    spent_epsilon = context.mechanism.dp_epsilon_used(1.0 / context.settings.n)
+    if reported_epsilon and spent_epsilon > 0.0 and math.isfinite(spent_epsilon):
+        return max(1.0, reported_epsilon / spent_epsilon)
+    return 1.0
+
+
 def scale_noise(batch: QueryBatch, context: BatchContext) -> tuple[QueryBatch, float]:
     """Return a batch with noise scaled to the spread of its scores, and the factor of its DP level.
 
-    Without a guaranteed level for the life of the holdout, noise is a fraction of the sampling
-    error. One record of a rare class can change a score by much more: the reported level is
-    multiplied by the largest ratio of sensitivity and noise unit so far. That of earlier batches
-    follows from the level in the last record. The batch stays the same if there is a budget, or if
-    all sensitivities are ``1/n``.
+    Noise is calibrated to a fraction of the sampling error. One record of a rare class can change a
+    score by much more. The factor is the largest ratio of sensitivity and noise unit. With a
+    budget, the batch stays the same, because a DP level holds for life.
     """
-    last = context.last
     settings = context.settings
-    spent_epsilon = context.mechanism.dp_epsilon_used(1.0 / settings.n)
-    earlier_ratio = 1.0
-    if last.dp_epsilon and spent_epsilon > 0.0 and math.isfinite(spent_epsilon):
-        earlier_ratio = max(1.0, last.dp_epsilon / spent_epsilon)
     if settings.budget is not None or (batch.sensitivities == 1.0).all():
-        return batch, earlier_ratio
+        return batch, 1.0
     deviation_of_mean = ModelTail(context.model, settings.n).standard_deviation(0.5)
     relative_deviations = np.array(
         [float(tail.standard_deviation(0.5) / deviation_of_mean) for tail in batch.tails]
@@ -267,7 +270,7 @@ def scale_noise(batch: QueryBatch, context: BatchContext) -> tuple[QueryBatch, f
     noise_units = np.maximum(relative_deviations[batch.shape_of], 1.0)
     noise_units = np.minimum(batch.sensitivities, noise_units)
     ratio = float(np.max(batch.sensitivities / noise_units))
-    return dataclasses.replace(batch, sensitivities=noise_units), max(earlier_ratio, ratio)
+    return dataclasses.replace(batch, sensitivities=noise_units), ratio
 
 
 def _read_all(batch: QueryBatch, context: BatchContext, rank_length: float) -> BatchRelease:

@@ -18,8 +18,9 @@ from sklearn_bdp.correlation import Independent
 from sklearn_bdp.correlation.levels import sequential_information
 from sklearn_bdp.holdout import ExpertSettings, HoldoutConfig
 from sklearn_bdp.intervals.bounds import UnitWeights
-from sklearn_bdp.intervals.concentration import ClassMeansTail, ModelTail
+from sklearn_bdp.intervals.concentration import ClassMeansTail, ModelTail, score_tail
 from sklearn_bdp.ledger.batch_record import LedgerTotals
+from sklearn_bdp.metrics.approximate import RatioCounts
 from sklearn_bdp.release.batch import answer_batch
 from sklearn_bdp.release.batch_context import BatchContext, next_code_length
 from sklearn_bdp.release.calibration import Calibration
@@ -134,6 +135,33 @@ def test_counts_and_widths_add_up_over_batches():
             max(answer.value - answer.lower, answer.upper - answer.value) for answer in answers
         )
     assert last_totals.dp_epsilon == pytest.approx(mechanism.dp_epsilon_used(1 / N))
+
+
+def test_a_released_denominator_does_not_lower_the_ratio_of_earlier_noise():
+    """T1: the floor spends before the query, and the level keeps the largest ratio so far."""
+    calibration = settings()
+    mechanism = calibration.make_mechanism(random_state=0)
+    code = PredictiveCode()
+    rare = dataclasses.replace(queries([0.9], [0.2], scale=2.0), sensitivities=np.full(1, 3.0))
+    first_record, _ = run(rare, calibration, mechanism=mechanism, code=code)
+    ratio = first_record.totals.dp_epsilon / mechanism.dp_epsilon_used(1 / N)
+    assert ratio == pytest.approx(1.5, rel=0.05)
+    shape = {
+        "kind": "ratio", "family": "share", "class_counts": (10, 490), "class_floors": None,
+    }  # fmt: skip
+    counts = RatioCounts("share", n_hits=350, n_counted=400)  # 490 are expected to count
+    batch = dataclasses.replace(
+        queries([0.875], [0.875]),
+        shapes=(shape,),
+        tails=(score_tail(MODEL, N, **shape),),
+        by_class=[counts],
+    )
+    second_record, _ = run(
+        batch, calibration, last_totals=first_record.totals, mechanism=mechanism, code=code
+    )
+    assert second_record.totals.n_below_floor == 1
+    last_ratio = second_record.totals.dp_epsilon / mechanism.dp_epsilon_used(1 / N)
+    assert last_ratio == pytest.approx(ratio)
 
 
 def test_intervals_are_those_of_the_theory():
