@@ -20,8 +20,7 @@ class Diagnostic:
     source : {"arguments", "training set", "released values", "holdout"}
         Data that the check reads. Only checks of the holdout are charged.
     message : str
-        Template of the message, with names of facts in braces. Facts do not depend on holdout
-        records.
+        Template of the message, with names of facts in braces.
     category : type
         Class of the warning or the error.
     """

@@ -4,12 +4,13 @@ The digest of a record is a sum over columns of a hash of (column, value). It is
 records in another order, with another type of number, in another container and, for named columns,
 with columns in another order. Zeros add nothing, so that sparse data are hashed fast. Digests of
 holdout records stay in the process and are never shown; copies of a search contain 16 bits of some
-of them. A comparison with the holdout reports at most one of a few findings, and is charged. Rows
-that are known to be training rows are not compared again.
+of them. A comparison of training data with the holdout reports at most one of a few findings, and
+is charged.
 
 A holdout without a ledger does not know the queries that another one of the same records answered,
 so that its intervals would be too narrow. Other holdouts of the process are therefore recognized by
-their targets in order, which do not change if features are added, selected or transformed.
+their targets in order, which do not change if features are added, selected or transformed, and by
+their rows.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ SECOND_HOLDOUT = Diagnostic(
     "(.iloc[train] in pandas).",
     SecondHoldoutWarning,
 )
-#: Possible findings of a comparison with the holdout. The first one that applies is reported.
+#: Possible findings of a comparison with the holdout. The first one that is found is reported.
 OVERLAP_FINDINGS = {
     "rows": Diagnostic(
         "shared rows",
@@ -125,13 +126,13 @@ _MAX_CHANCE = 1e-3
 #: support vector machines and Gaussian processes.
 _TRAINING_ROW_ATTRIBUTES = ("_fit_X", "support_vectors_", "X_train_")
 _MAX_MEMBERS = 20  # largest number of members of an ensemble or a list that are inspected
-_COLUMNS_PER_BLOCK = 64  # number of numeric columns that are hashed together
+_COLUMNS_PER_BLOCK = 64  # largest number of numeric columns that are hashed together
 _MISSING_CODE = np.uint64(0x7FF8DEADBEEF0001)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Training records that are to be compared with a holdout. Digests are computed when needed."""
+    """Tables of records that may be compared with others. Digests are computed when needed."""
 
     #: Pairs of records and targets. If targets are None, only features are compared.
     tables: tuple
@@ -198,7 +199,7 @@ class TrainingData:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Digest of all training data, which is the same for records in any order."""
+        """Digest of all rows and groups, the same for rows in any order."""
 
         def sorted_digests():
             yield b"classes" if self.classifier else b""
@@ -243,9 +244,8 @@ def _check_tables(training_data, known_fractions):
 def _label_finding(y_train, y_holdout, model):
     """Return "labels" or "classes" if labels of training set and holdout do not match, else None.
 
-    "labels": no label is in both. "classes": a class is missing from one, more than by chance.
-    Also None if one has text and the other numbers, for several outputs, and without targets.
-    ``model`` is the correlation model of the holdout.
+    "labels": no label is in both. "classes": a class is missing from one, more than by chance. Also
+    None for labels that are not compared. ``model`` is the correlation model of the holdout.
     """
     targets_of_both = y_train, y_holdout
     # Text in one of them alone has an error of its own.
@@ -277,16 +277,13 @@ def _misses_expected_class(labels, other_labels, other_n):
 
 
 class TrainingRowRegistry:
-    """Digests of rows that are known to be training rows of a holdout.
-
-    They were split from the holdout by a search, or compared with it before.
-    """
+    """Digests of rows that count as training rows of a holdout: of its search or earlier checks."""
 
     def __init__(self, *, both_parts_given: bool = False) -> None:
         self.drawn = False  # whether a search drew the holdout and its training rows
         #: Whether the same fit had training and holdout records: ``X`` that it split, or ``X_val``.
         self.both_parts_given = both_parts_given
-        self._pending: list[TrainingData] = []  # hashed when other training data are compared
+        self._pending: list[TrainingData] = []  # hashed when digests are needed
         #: Digests of known rows with targets, and without targets.
         self._known_digests = [np.array([], np.uint64), np.array([], np.uint64)]
         self._group_digests = np.array([], np.uint64)
@@ -311,12 +308,11 @@ class TrainingRowRegistry:
         self._pending = []
 
     def known_overlap_status(self, training_data: TrainingData, *, explicit: bool) -> str | None:
-        """Return the additional assumption if these training records are already known.
+        """Return an additional assumption or an empty text for known training records, else None.
 
-        The text is empty without an assumption. Return None if the records must be compared with
-        the holdout. If a search drew the split, a table with both known and other rows raises
-        SharedRecordsError unless ``explicit`` is True, and both known and other groups together
-        give a warning and the assumption.
+        None: the records must be compared with the holdout. If a search drew the split, a table
+        with both known and other rows raises SharedRecordsError unless ``explicit`` is True, and
+        both known and other groups together give a warning and the assumption.
         """
         if any(training_data is pending for pending in self._pending):
             return ""
@@ -347,8 +343,8 @@ class TrainingRowRegistry:
     def stored_training_rows(self, estimator: Any, X: Any) -> TrainingData:
         """Return the training rows that a fitted model stores, such as support vectors.
 
-        ``X`` are records with the columns to compare. If a search drew the split, tables without a
-        known row are left out: the model has transformed their rows.
+        ``X`` are records with the columns to compare. If a search drew the split, tables of which
+        no row is known are left out: the model may have transformed their rows.
         """
         tables = [((rows, None),) for rows in _stored_rows(estimator, X)]
         if self.drawn:
@@ -416,7 +412,7 @@ class TrainingRowRegistry:
 def check_fingerprints(fingerprints: Any, X: Any, y: Any) -> None:
     """Raise SharedRecordsError if most records to be scored have fingerprints of the holdout.
 
-    They must be more than half of the records, and more than chance explains. ``fingerprints`` is
+    They are more than half of the records, and more than chance explains. ``fingerprints`` is
     the pair that `TrainingRowRegistry.record_fingerprints` returned.
     """
     names, holdout_fingerprints = fingerprints
@@ -528,8 +524,8 @@ def _digests_of_both(X, y, X_holdout, y_holdout):
 def _chances_of_equal_records(counts, n_holdout):
     """Return for each distinct training record the chance that a holdout has an equal one.
 
-    If the holdout is at least as large as the training set, an upper bound. ``counts`` has the
-    number of times that each distinct record is in the training set.
+    It is an estimate, or an upper bound if the holdout is at least as large as the training set.
+    ``counts`` has the number of times that each distinct record is in the training set.
     """
     # The probability that a random subset of the other training records, as large as the holdout,
     # contains an equal one is hypergeometric, and an unbiased estimate. If there are fewer other
@@ -537,7 +533,7 @@ def _chances_of_equal_records(counts, n_holdout):
     n_training = int(counts.sum())
     n_others = n_training - 1
     if n_holdout <= n_others:
-        # Nearly all counts are 1: each distinct count is computed once.
+        # Each distinct count is computed once.
         distinct_counts, index = np.unique(counts, return_inverse=True)
         return 1.0 - hypergeom.pmf(0, n_others, distinct_counts - 1, n_holdout)[index]
     pair_rate = float((counts * (counts - 1.0)).sum()) / max(n_training * n_others, 1)
@@ -547,10 +543,10 @@ def _chances_of_equal_records(counts, n_holdout):
 def row_digests(X, y=None, *, names=None):
     """Return a 64-bit digest of each record, shape (n_records,).
 
-    Equal records have equal digests in all containers. Numbers are equal if they are in single
-    precision. ``names`` are the columns of a frame to compare, by name. If None, all columns are
-    compared, by position. With ``y``, targets are a part of the record. Raises TypeError or
-    ValueError for data that cannot be hashed.
+    Records of equal numbers and texts have equal digests in all containers. Numbers are equal if
+    they are in single precision. ``names`` are the columns of a frame to compare, by name. If None,
+    all columns are compared, by position. With ``y``, targets are a part of the record. Raises
+    TypeError or ValueError for data that cannot be hashed.
     """
     if sp.issparse(X):
         cells = X.tocoo()
@@ -704,7 +700,7 @@ def has_other_holdout(targets: set[str], rows: Callable[[], Any]) -> bool:
 def _answered_rows():
     """Yield the pair of digests of rows of each holdout that answered queries, computed once.
 
-    None for a holdout whose account no longer has its records, after its first answer.
+    None for a holdout whose account no longer had its records.
     """
     for digest, rows in ANSWERED_TARGETS.items():
         if callable(rows):
@@ -716,5 +712,5 @@ def _answered_rows():
 def is_sorted_by_label(labels: Any) -> bool:
     """Return whether records with equal labels are adjacent, as in a table sorted by label."""
     runs = labels[np.r_[True, labels[1:] != labels[:-1]]]
-    # The first 1,000 runs are checked first, because they decide most cases.
+    # The first 1,000 runs are checked first, to save time.
     return all(np.unique(run_labels).size == run_labels.size for run_labels in (runs[:1000], runs))

@@ -119,21 +119,20 @@ BATCH_DEPENDENT_SCORES = Diagnostic(
 #: An interval is uninformative if it covers at least this fraction of the range of the metric.
 UNINFORMATIVE_SHARE = 0.9
 #: Number of standard errors by which a cross-validated score may exceed its expectation by chance.
-#: Since the interval contains the expected score, a false alarm needs a cross-validated score that
-#: is this much too high. The probability is 1 in 740 for one candidate. The best of about 400 equal
-#: candidates reaches it.
+#: A normal variable does with probability 1 in 740.
 MAX_STANDARD_ERRORS = 3.0
 #: Effective number of groups in a holdout below which nested cross-validation is recommended.
 FEW_GROUPS = 100
 #: Fewest test records of a fold whose scores are tested for dependence of neighbors.
 MIN_FOLD_SIZE = 40
-#: Largest number of rows of a batch. Dependence on rows farther away is not detected.
+#: Largest number of rows of a batch; with dates it is approximate, and a batch has at least four
+#: dates. Dependence on rows farther away may not be detected.
 MAX_BATCH_SIZE = 48
 #: Largest number of rows of a batch for a caller's scoring function, which may need several groups.
 MAX_SCORED_BATCH_SIZE = 400
 #: Largest number of different kinds of pipelines that are checked in one search.
 MAX_PIPELINE_KINDS = 12
-#: Fewest training rows for a check.
+#: Fewest training rows, or dates, for a check.
 MIN_TRAINING_ROWS = 16
 #: Line of the certificate if predictions depend on other rows of a batch.
 BATCH_DEPENDENCE_ASSUMPTION = (
@@ -171,8 +170,8 @@ def run_dependence_test(
     report : object or None
         Report of the test for the declared correlation; None if no test was possible.
     scores : ndarray or None
-        Scores of the tested records: for a declared strength in time order, for groups in the order
-        of the training records, else in the order of the caller's rows. None without a test, and if
+        Scores that were tested: for a declared strength in time order, for groups in the order of
+        the training records, else in the order of the caller's rows. None without a test, and if
         the test reads labels.
     """
     model = holdout_split.train_model
@@ -229,7 +228,7 @@ def _has_record_scores(holdout_split, estimator, metric):
 
 
 def _scores_in_shuffled_folds(metric, score, row_order, n_rows=MAX_SERIES):
-    """Return cross-validated scores of the first rows in shuffled folds, so that tests are exact.
+    """Return cross-validated scores of the first rows in shuffled folds.
 
     ``row_order`` has the positions of all training records in the order of the caller's rows, and
     ``n_rows`` is the number of them to score. If all scores of these are NaN, all are scored. The
@@ -287,11 +286,12 @@ def _test_declared_strength(holdout_split, declared_model, metric, score, scores
 
 
 def _test_groups(model, scores, labels, row_order, coordinates):
-    """Test that neighboring groups are independent, by scores and by signed residuals.
+    """Test that neighboring groups are independent, by scores and, if possible, by residuals.
 
-    Groups are neighbors in the order of rows, or by ``coordinates``. Class means are subtracted, so
-    that a table sorted by class does not count as dependence. Return the report and the unchanged
-    scores, or None for both if there are too few scores or not as many as the model has records.
+    Groups are neighbors in the order of rows, or by ``coordinates``. Means of classes are
+    subtracted, so that a table sorted by class does not count as dependence. Return the report and
+    the unchanged scores, or None for both if there are too few scores or not as many as the model
+    has records.
     ``labels``: classes of the records, or None. ``row_order``: positions of the records in the
     order of the caller's rows.
     """
@@ -315,11 +315,11 @@ def _test_groups(model, scores, labels, row_order, coordinates):
 
 
 def _residuals(scores, labels):
-    """Return the signed deviation of labels from predictions, reconstructed from scores.
+    """Return signed losses, minus their means over predicted signs, reconstructed from scores.
 
-    It is positive for labels in the upper half of the classes that are predicted badly. If a model
-    predicts all classes equally well, scores alone do not show that neighbors have similar labels.
-    The means over predicted signs are subtracted.
+    Losses have a positive sign for labels in the upper half of the classes, else a negative one. If
+    a model predicts all classes equally well, scores alone do not show that neighbors have similar
+    labels.
     """
     codes = np.unique(labels, return_inverse=True)[1]
     class_sign = np.where(2 * codes > codes.max(), 1.0, -1.0)
@@ -337,7 +337,7 @@ def _subtract_label_means(values, labels):
 
 
 def _test_row_order(score_shuffled, row_order, groups, scores_and_folds):
-    """Test that scores depend neither on the order of rows nor on groups.
+    """Test that scores depend neither on the order of rows nor on groups, if any.
 
     ``score_shuffled()`` returns scores in shuffled folds. ``row_order``: positions of the records
     in the order of the caller's rows. ``groups``: of the records, or None. ``scores_and_folds``: of
@@ -365,8 +365,8 @@ def _test_row_order(score_shuffled, row_order, groups, scores_and_folds):
 def warn_too_few_groups(holdout):
     """Warn once if a holdout has so few groups that intervals will be wide.
 
-    ``holdout`` is a `ReusableHoldout`. A holdout that is too small caused another warning before,
-    and a closed one gives none.
+    ``holdout`` is a `ReusableHoldout`. One that is too small caused another warning before, and a
+    closed one gives none.
     """
     model = holdout.dependence
     account = holdout.account
@@ -499,9 +499,9 @@ def warn_clipped_score(metric, clipping, of):
 def is_batch_dependent(model, X):
     """Return whether predictions of a fitted model depend on the other rows of a batch.
 
-    ``X`` are training rows. Two batches have half of their rows in common, at the same positions.
-    A model that predicts records one by one has the same predictions for these. False for models
-    whose predictions are random, for fewer than 16 rows, and if predictions fail.
+    ``X`` are training rows. Two batches have rows in common, at the same positions. A model that
+    predicts records one by one has the same predictions for these. False for models whose
+    predictions are random, for fewer than 16 rows, and if predictions fail.
     """
     if num_samples(X) < MIN_TRAINING_ROWS:
         return False
@@ -526,7 +526,7 @@ def _depends_on_other_rows(model, X, batch, changed_batch, shared_positions):
     """Return whether predictions for the rows that two batches share depend on the other rows.
 
     The first prediction method with a result for both batches decides; False without one, and if
-    its repeated predictions differ. ``batch``, ``changed_batch``: rows of ``X`` in each batch.
+    its predictions cannot be repeated. ``batch``, ``changed_batch``: rows of ``X`` in each batch.
     ``shared_positions``: positions in both batches, or a mask of them, with the same rows.
     """
     X_batch = safe_indexing(X, batch)
@@ -634,7 +634,7 @@ class BatchDependenceCheck:
         self._checked_metrics: list[Any] = []
 
     def check_model(self, model, X):
-        """Check a fitted model, unless one with the same components was checked.
+        """Check a fitted model once for each kind: its components that are not from scikit-learn.
 
         Models of scikit-learn components alone are not checked, and at most 12 kinds are. ``X`` are
         training rows with the columns that the model was fitted on. Warn at the first finding. If

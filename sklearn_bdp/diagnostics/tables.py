@@ -1,7 +1,4 @@
-"""Diagnostics of tables: their columns, the order of their records, and declared dependence.
-
-Of the holdout, only names, number and types of columns, and dates in its index, are read.
-"""
+"""Diagnostics of tables: their columns, the order of their records, and declared dependence."""
 
 import numpy as np
 from sklearn.utils import get_tags
@@ -116,7 +113,7 @@ def _columns_error(columns, holdout_columns, table):
 
 
 def _check_same_targets(y, y_holdout, table):
-    """Raise ValueError if targets have different numbers of outputs, or only one side has text.
+    """Raise ValueError for different numbers of outputs, or for text and numbers as targets.
 
     ``table``: name of the holdout targets in the message.
     """
@@ -137,10 +134,7 @@ def _check_same_targets(y, y_holdout, table):
 
 
 def column_kinds(X):
-    """Return a list with "number", "text" or "other" for each column of a frame.
-
-    The list has one entry for an array.
-    """
+    """Return a list with "number", "text" or "other" for each column of a frame, or for an array."""
     columns = [column for _, column in X.items()] if hasattr(X, "items") else [X]
     return [_column_kind(column) for column in columns]
 
@@ -180,10 +174,10 @@ def _shape(X):
 
 
 def check_row_alignment(owner, X, y, /, *, X_val=None, y_val=None, **others):
-    """Raise ValueError if the index of targets, groups or weights is not that of their records.
+    """Raise ValueError if the index of targets, groups or weights has another order than records.
 
     ``others`` are such data by name. ``owner`` has the declared ``correlation``, whose index is
-    compared, too. An index that is just 0, 1, … gives a warning instead of an error.
+    compared, too. See :func:`~sklearn_bdp.utils.validation.check_index_alignment`.
     """
     for name, values in {"y": y, **others}.items():
         check_index_alignment(name, values, X)
@@ -229,7 +223,7 @@ def check_sequences_sorted(X, sequences, name="X"):
 def check_validation_is_later(X, X_val):
     """Raise ValueError if dates in an index are not sorted, or validation dates are not later.
 
-    Dates are not compared if one table has none, or if their types differ.
+    Tables without dates that can be compared are accepted.
     """
     check_time_sorted(X)
     check_time_sorted(X_val, "X_val")

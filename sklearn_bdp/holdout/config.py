@@ -47,18 +47,18 @@ class ExpertSettings:
     threshold : float or "auto", default="auto"
         Deviation of the holdout score from the prediction, in units of [0, 1], from which a query
         is corrected. If "auto", it is chosen for each query from public quantities. The query of a
-        batch with the highest prediction is then compared at a fine threshold, which depends on
-        ``spending``. The others are compared at a coarse one,
-        :math:`c \sqrt{\tilde v(1-\tilde v)(1/n_\mathrm{eff} + 1/n_D)}`. Here :math:`\tilde v` is
+        batch with the best prediction is then compared at a fine threshold, which depends on
+        ``spending``. The others are compared at a coarse one, for means over records at least
+        :math:`c \sqrt{\tilde v(1-\tilde v)(1 + n/n_D)/n_\mathrm{eff}}`. Here :math:`\tilde v` is
         the prediction, shrunken slightly towards 1/2, and :math:`n_D` is ``n_train``
         (``spending="final"``: :math:`c = 6.5`; ``"even"``: :math:`\min(1.5 + 0.9 \ln m, 5.5)` for
-        ``m`` queries). The candidate that has the highest score then is compared again at the fine
-        threshold. With a ``budget``, a numeric ``epsilon`` or a ``resolution``, every query is
-        compared once, in order.
+        ``m`` queries). A candidate that leads then is compared again at the fine threshold. With a
+        ``threshold``, ``resolution`` or ``budget``, a numeric ``epsilon`` or
+        ``calibration="zhao2017"``, every query is compared once, in order.
     resolution : float or "auto", default="auto"
         Grid step of released scores in units of [0, 1], at least 1e-6. If "auto", corrected scores
-        are rounded to cells, intervals around the prediction whose half-width is at most the fine
-        threshold of the query. If every query is compared once, the step is a fraction of the
+        are rounded to cells around the prediction whose half-width is at most the threshold of the
+        query. If every query is compared once, the step is a fraction of the
         Hoeffding half-width :math:`\sqrt{\ln(2/\beta)/(2 n_\mathrm{eff})}` of one fixed query, with
         :math:`\beta` equal to ``1 - confidence_level``; for ``calibration="zhao2017"`` it is 1e-6.
     ledger_timeout : float, default=60.0
@@ -153,8 +153,8 @@ class HoldoutConfig:
         if it does not exist. If None, answers are recorded in the memory of this process.
     allow_shared_rows : bool, default=False
         Whether more training records may equal holdout records than chance explains, as in data
-        with many equal records. If that happens, the certificate reports it. By default such
-        training records are rejected.
+        with many equal records. If True, rows are not compared, and the certificate reports it. By
+        default such training records are rejected.
     expert : ExpertSettings or None, default=None
         Rarely used settings, such as the threshold or the waiting time.
 
@@ -315,6 +315,8 @@ class HoldoutConfig:
         ------
         TypeError, ValueError
             If a name is not a field, or a value is invalid.
+        LedgerUnavailableError
+            If the ledger is a folder.
         """
         unknown_names = sorted(changes.keys() - self.get_params())
         if unknown_names:

@@ -114,10 +114,10 @@ class ReusableHoldout:
     allow_shared_rows : bool
         As in ``config``.
     information_spent : float
-        Information that the answers so far have revealed, in nats.
+        Information that answers and checks so far have revealed, in nats.
     next_code_length : float
-        Code length of the next query in nats, without its rank: the information spent and the
-        weight of its batch.
+        Code length of the next query in nats, without its rank. It includes the information spent
+        and the weight of its batch.
     remaining_budget : int or None
         Number of corrections by the holdout that are left; ``None`` without a budget.
 
@@ -141,16 +141,16 @@ class ReusableHoldout:
     queries with the same keys are free.
 
     If the budget is exhausted inside a batch, the queries before that point are answered and
-    recorded, and are free by key. For the other queries, and for all later ones, ``"raise"``
+    recorded, and are free by key. For the other queries, and for new ones later, ``"raise"``
     raises :class:`~sklearn_bdp.exceptions.BudgetExhaustedError` (before anything is recorded if no
     query can be answered), ``"nan"`` returns NaN for the value and the interval, and ``"cv"``
     returns the cross-validated score with the interval [0, 1], without any guarantee. These
     queries are not ``answered``, spend no information and are not recorded. Only new records add
     budget.
 
-    A copy, deep copy or clone is the same object; in this process, so is an unpickled one. In
-    another process a holdout with a ledger opens its file, and one without a ledger raises
-    :class:`~sklearn_bdp.exceptions.ProcessBoundaryError` when it is queried.
+    A copy, deep copy or clone is the same object; in this process, so is an unpickled one while the
+    holdout exists. In another process a holdout with a ledger opens it, and one without a ledger
+    raises :class:`~sklearn_bdp.exceptions.ProcessBoundaryError` when it is queried.
 
     References
     ----------
@@ -383,13 +383,14 @@ class ReusableHoldout:
         relaxed_to : float or array-like of shape (n_queries,), default=None
             Smallest threshold of each query if ``threshold="auto"``, in units of [0, 1]. It must
             be computed without the holdout. For a candidate far behind the best one, a precision of
-            about two thirds of its distance suffices, and a relaxed interval saves budget.
+            about two thirds of its distance suffices, and a relaxed interval costs less.
         training_variance : float or array-like of shape (n_queries,), default=None
             Variance of the scores of training records, in squared units of [0, 1], at most 1/4;
             NaN: unknown. Scores other than 0 and 1, such as errors of a regression, often vary far
             less than the worst case. For independent records or groups, and for dates, the holdout
-            is then queried for the variance of the best candidate's scores too, unless every query
-            is compared once (see ``ExpertSettings``), and its interval is narrower (theory G15).
+            may then be queried for the variance of the best candidate's scores too, unless every
+            query is compared once (see ``ExpertSettings``). A small variance makes its interval
+            narrower (theory G15).
 
         Returns
         -------
@@ -465,8 +466,8 @@ class ReusableHoldout:
             of the holdout compare every query once, at a threshold of their own.
         ranks : array-like of shape (n_queries,), default=None
             Public ranks by which the caller selects one of the queries, the smallest for the best
-            one, unless the holdout corrects another one to a higher value. The interval of the
-            selected query is narrow. If None, the caller selects the highest released value.
+            one, unless the holdout corrects another one to a higher value. If None, the caller
+            selects the highest released value.
         about : sequence of tuple, default=None
             For each query: its metric, a description of the model, and the submitter, if any. The
             ledger records them, and :meth:`history` is in score units of the metrics.
@@ -576,7 +577,7 @@ class ReusableHoldout:
             training_X, training_y, *_ = training
             self.check_training_rows(training_X, training_y)
             n_train = num_samples(training_y) if n_train is None else n_train
-        self.check_model(estimator)  # the last check, because it may spend information
+        self.check_model(estimator)  # late, because it may spend information
         clipped_metric = clip_errors_in_time(
             self, metric, lambda: out_of_fold_errors(estimator, cv_data)
         )
@@ -729,7 +730,8 @@ class ReusableHoldout:
     ) -> AnswerRecord:
         """Return the verified score of predictions of the holdout records, without their model.
 
-        The same predictions submitted again get the recorded answer, which is free.
+        The same predictions submitted again for the same metric get the recorded answer, which is
+        free.
 
         Parameters
         ----------
@@ -906,19 +908,19 @@ class ReusableHoldout:
         prevalence: float | None = None,
         training_variance: float = np.nan,
     ) -> Preview:
-        """Preview the intervals of the next batch before any query; no information is spent.
+        """Preview the intervals of the next batch; no information is spent.
 
         Parameters
         ----------
         n_queries : int, default=1
             Number of queries in the batch.
         score : float, default=0.5
-            Approximate expected score, in [0, 1]. Intervals are narrower near 0 and 1.
+            Approximate expected score, in [0, 1]. Intervals are usually narrower near 0 and 1.
         n_train : float, default=None
             Number of training records behind each cross-validated score; by default the number of
             holdout records.
         scoring : str or BoundedMetric, default=None
-            The metric, accuracy by default. Scores by class (ROC AUC) have wider intervals.
+            The metric, accuracy by default. Scores by class (ROC AUC) usually have wider intervals.
         prevalence : float, default=None
             For metrics whose intervals depend on class counts: proportion of positive records, of
             two classes. By default the metric's training labels determine it, else a proportion
@@ -938,6 +940,8 @@ class ReusableHoldout:
         ------
         TypeError, ValueError
             If an argument is invalid, or the metric has no proven bound.
+        ProcessBoundaryError
+            If another process previews a holdout without a ledger.
         HoldoutClosedError
             If a final report closed the holdout.
         """
@@ -1198,7 +1202,7 @@ class ReusableHoldout:
 
     @property
     def information_spent(self) -> float:
-        """Information that all answers so far have revealed, in nats; 0 before the first one."""
+        """Information that answers and checks so far have revealed, in nats."""
         with self.account.read_transaction() as ledger_state:
             spent_nats, _ = information_spent(ledger_state.totals, self.account.settings)
         return float(spent_nats)
@@ -1219,7 +1223,7 @@ class ReusableHoldout:
     def remaining_budget(self) -> int | None:
         """Number of corrections by the holdout that are left; ``None`` without a budget.
 
-        A correction of a class proportion counts like that of an answer.
+        All corrections count, also those of class proportions and denominators.
         """
         budget = self.account.settings.budget
         if budget is None:

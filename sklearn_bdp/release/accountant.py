@@ -24,7 +24,7 @@ from sklearn_bdp.utils.process import ANSWERED_TARGETS
 
 
 class HoldoutAccountant:
-    """Queries, answers and predictive code of one holdout, without any of its records.
+    """Queries, answers and predictive code of one holdout.
 
     Parameters
     ----------
@@ -77,7 +77,8 @@ class HoldoutAccountant:
         if path is None and has_other_holdout(target_digests, row_digests):
             SECOND_HOLDOUT.warn()
             notes = {**notes, SystemNote.ANOTHER_ACCOUNT: True}
-        # Drawn once, with the holdout; the order of units follows from it and from the records.
+        # The order of units follows from these bits and the records. An existing ledger keeps its
+        # own.
         order_bits = secrets.token_hex(16) if seed is None else f"{seed:x}"
         self._connection = LedgerConnection(
             path,
@@ -178,8 +179,8 @@ class HoldoutAccountant:
     def _answer_new(self, ledger_state, batch):
         """Answer new queries and record them; return the recorded answers.
 
-        They are those of the first queries, of none if the budget does not suffice. Raise
-        HoldoutClosedError after a final report.
+        They are answers to the first queries, or to none. Raise HoldoutClosedError after a final
+        report.
         """
         check_open(ledger_state)
         context = self.batch_context(ledger_state)
@@ -191,8 +192,7 @@ class HoldoutAccountant:
     def batch_context(self, ledger_state, *, is_report=False):
         """Return the :class:`BatchContext` of a next batch after a state of the ledger.
 
-        Thresholdout has its state after the last batch, with new noise for this one. A final report
-        multiplies the noise of answers by the calibration's ``final_noise_ratio``.
+        A final report multiplies the noise of answers by the calibration's ``final_noise_ratio``.
         """
         secret_state = _parse_secret_state(self._connection.secret_text)
         return BatchContext(
@@ -211,13 +211,12 @@ class HoldoutAccountant:
 
         ``secret_state``: the last one that was recorded, None before the first one.
         ``batch_number``: of the next batch, from 1. ``is_report``: whether the next batch is a
-        final report, whose noise was recorded by :meth:`note_closing`. Raise LedgerVersionError if
-        another version wrote the secret state.
+        final report, whose noise was recorded by :meth:`note_closing`.
         """
         # The noise that was recorded for a report, a seeded generator, or None: new noise.
         random_state = bytes.fromhex(secret_state["noise"]) if is_report else None
         if self.seed is not None:
-            # Seed and batch number: the same in every process, never the same twice.
+            # Seed and batch number: the same in every process.
             random_state = np.random.default_rng(np.random.SeedSequence([self.seed, batch_number]))
         if secret_state is None:
             mechanism = self.settings.make_mechanism(random_state=random_state)
@@ -311,7 +310,7 @@ class HoldoutAccountant:
             return  # read-only: the search itself needs no new entry
 
     def code(self, ledger_state):
-        """Return a copy of the predictive code after every recorded batch."""
+        """Return a copy of the predictive code after the recorded batches."""
         number, predictive_code = self._learned or (0, PredictiveCode())
         if number:
             later_records = list(ledger_state.records(after_number=number))
@@ -330,7 +329,7 @@ def _query_identifiers(batch):
 
     An identity is ``(key, cv_score, metric)``. A caller's key identifies a query only with its
     cross-validated score and metric: under others it is another query, and must not get the
-    recorded number. If a key was computed from the contents of a query, ``cv_score`` is None.
+    recorded number. For a key of the form that is computed from contents, ``cv_score`` is None.
     """
     identifiers = []
     for position, key in enumerate(batch.keys):
@@ -369,7 +368,7 @@ def _records_to_learn(ledger_state):
 def _parse_secret_state(secret_text):
     """Return the last recorded secret state as a dict; None before the first one.
 
-    The dict is empty if another version wrote the state in a form that cannot be read.
+    The dict is empty if the text is not JSON.
     """
     if secret_text is None:
         return None

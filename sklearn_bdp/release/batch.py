@@ -1,7 +1,7 @@
 """Answers of one batch: replies of the mechanism, their cost, and the intervals.
 
-A function of the batch, the earlier spending and the mechanism, without access to files. Raw
-holdout values are input, are passed to the mechanism, and are not contained in any output.
+Without access to files. Raw holdout values are passed to the mechanism, and are not contained in
+records and answers.
 """
 
 from __future__ import annotations
@@ -38,13 +38,12 @@ def answer_batch(
     """Answer a batch of new queries.
 
     ``n_statements``: number of statements in a final report, which this batch contains; None for
-    any other batch. Queries of a report are answered at threshold 0, and their values need no code:
-    no later query depends on them. Therefore the report takes the entire remaining weight, in equal
-    parts for its statements, and half-widths without sampling error are the noise margins alone
+    any other batch. Queries of a report are answered at threshold 0, and their values need no code,
+    because no later query depends on them. The statements share the remaining weight in equal parts
     (theory G16).
 
     Returns the :class:`BatchRecord` of the batch and the :class:`Answers` to its first queries;
-    ``None`` and an empty list if the budget suffices for no query, or not for all of a report.
+    ``None`` and an empty list if no query is answered.
     """
     settings = context.settings
     n_earlier_pairs = len(context.code.pairs)
@@ -86,7 +85,7 @@ def answer_batch(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _BatchCharge:
-    """Spending of a batch, besides the code lengths of its released cells."""
+    """Facts about a batch for its record, besides its released cells."""
 
     code_length: float  # of each query without its rank, in nats
     theorem: str  # that bounds the information spent: "code" or "leakage"
@@ -276,7 +275,7 @@ def scale_noise(batch: QueryBatch, context: BatchContext) -> tuple[QueryBatch, f
 def _read_all(batch: QueryBatch, context: BatchContext, rank_length: float) -> BatchRelease:
     """Return the :class:`BatchRelease` of a report: every query reads the holdout, at threshold 0.
 
-    Its ends contain the noise margins. No query is answered if the budget does not suffice for all.
+    No query is answered if the budget does not suffice for all.
     ``rank_length``: code length of each query beside that of the report, in nats.
     """
     mechanism = context.mechanism
@@ -318,8 +317,7 @@ def _read_all(batch: QueryBatch, context: BatchContext, rank_length: float) -> B
 def _round_proportions(batch: QueryBatch, release: BatchRelease, n: int) -> None:
     """Round the ends in ``release`` of proportions of n records inward to whole numbers of records.
 
-    They are replaced in place, unless no whole number lies between them. A proportion counts whole
-    records: noise below one record does not widen its interval.
+    They are replaced in place, unless no whole number lies between them.
     """
     is_proportion_shape = np.array(
         [shape["kind"] == "mean" and shape["binary"] for shape in batch.shapes]
@@ -334,10 +332,9 @@ def _round_proportions(batch: QueryBatch, release: BatchRelease, n: int) -> None
 def _compare_queries(batch: QueryBatch, context: BatchContext, policy: Any) -> BatchRelease:
     """Answer the batch by the mechanism; return the :class:`BatchRelease`.
 
-    An adaptive calibration compares the leader finely and the others coarsely, by the widths of
-    ``policy``, and refines new leaders. If the batch fixes half-widths, it compares every query
-    once at its own half-width, and the code learns no released value. Any other calibration
-    compares every query once, at its threshold.
+    An adaptive calibration answers the leader first, with cells of the widths of ``policy``; if the
+    batch fixes half-widths, it compares every query once, at its own half-width. Any other
+    calibration compares every query once, at its threshold.
     """
     settings = context.settings
     graded_release = GradedRelease(
@@ -378,7 +375,7 @@ def _compare(batch: QueryBatch, mechanism: Any, comparison: Comparison) -> tuple
     Return the number of compared queries, 0 if the budget is spent, and the number of the last
     one's cell if it was corrected, else None. The noisy value itself is not returned.
     """
-    # Divided by them, every query has the sensitivity 1/n that the noise is calibrated for.
+    # The noise is calibrated for the unit 1/n: the division scales it.
     sensitivities = batch.sensitivities[comparison.positions]
     run = mechanism.answer_run(
         comparison.predictions / sensitivities,
@@ -429,12 +426,11 @@ def _relative_deviations(batch: QueryBatch) -> Array:
 
 
 def _cells(batch, release, variance_cells, *, theorem):
-    """Return the released cells and the public inputs, from which all answers can be recomputed.
+    """Return the released cells and the public inputs of a batch by their names in the ledger.
 
-    They are a dict by their names in the ledger. An input that is the same for all queries is one
-    value instead of a list. ``variance_cells``: position and step of the confirmed limit (None:
-    none was) of each variance query, or None without such queries. ``theorem``: "code" or
-    "leakage".
+    An input that is the same for all queries is one value instead of a list. ``variance_cells``:
+    position and step of the confirmed limit (None: none was) of each variance query, or None
+    without a plan of such queries. ``theorem``: "code" or "leakage".
     """
     public_inputs = {
         "training_sizes": batch.training_sizes,

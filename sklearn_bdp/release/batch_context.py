@@ -35,7 +35,7 @@ class BatchContext:
     time: str  # now, ISO 8601, UTC
     seeded: bool  # whether the noise comes from a fixed ``random_state``
     seed: int = dataclasses.field(repr=False)  # of slices, secret
-    n_attempts: int = 0  # number of earlier final reports, none of which finished
+    n_attempts: int = 0  # for a final report: number of earlier ones, none of which finished
 
 
 def information_spent(last: LedgerTotals, settings: Calibration) -> tuple[float, str]:
@@ -43,7 +43,7 @@ def information_spent(last: LedgerTotals, settings: Calibration) -> tuple[float,
 
     Theory G9: with a bound on leakage for the life of the holdout, leakage (G1) and code (G7) are
     both valid, and the shorter length may be used. Only the code is valid once no finite level of
-    privacy is, for instance after a report that did not finish.
+    privacy is.
     """
     lengths = {"code": last.released}
     if settings.information is not None and last.dp_epsilon is not None:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 DEFAULT_BUDGET = 10  # with a numeric epsilon
 FINEST_RESOLUTION = 1e-6  # released values are counted (theory G2): a million is plenty
 
-#: Arguments of a mechanism besides its threshold and its seed. It has no grid of its own, because
-#: a batch rounds noisy values to the cells that it is charged for.
+#: Arguments of a mechanism besides its threshold, its kind of noise and its seed. It has no grid of
+#: its own: noisy values are rounded to cells elsewhere.
 _MECHANISM_ARGUMENTS = "threshold_scale", "query_scale", "answer_scale", "budget", "refresh"
 
 #: Names in a ledger's header, if they differ: a ledger keeps its names for life.
@@ -56,11 +56,13 @@ class Calibration:
     answer_scale: float
     refresh: bool  # whether the threshold noise is redrawn after each corrected answer
     budget: int | None  # maximum number of corrected answers, or None
-    resolution: float  # grid step of released answers
+    resolution: float  # grid step of released answers; 0: cells around predictions
     threshold: float | None  # of every query, or None: chosen for each from public quantities
     learns_offset: bool  # whether predictions learn from released answers
     tau: float | None  # accuracy that Theorem 2 of Zhao 2017 is run at; None: another calibration
-    is_adaptive: bool  # whether a batch compares its leader finely and the others coarsely
+    #: Whether a batch compares its leader finely and the others coarsely, unless it fixes
+    #: half-widths.
+    is_adaptive: bool
     information: float | None  # bound of the leakage for life, in nats (theory G1), or None
 
     @classmethod
@@ -176,8 +178,8 @@ class Calibration:
         """Return the calibration in the header of a ledger, which must follow from its parameters.
 
         ``derived``: the header that this version derives from the same parameters. ``path``: of the
-        ledger, for the error. Raise LedgerCorruptedError if the numbers of both differ, and
-        LedgerVersionError as :meth:`from_header` does.
+        ledger, for the error. Raise LedgerCorruptedError if the numbers of both differ by more than
+        rounding, and LedgerVersionError as :meth:`from_header` does.
         """
         numbers = header.get("settings")
         expected = derived["settings"]
@@ -236,7 +238,7 @@ class Calibration:
     def noise_margins(self, n_rounds: int) -> tuple[float, float]:
         """Return the noise margins of a confirmed and of a corrected answer.
 
-        Half of a round's part of the failure probability goes to its threshold, half to its
+        Half of a round's part of the failure probability goes to its comparisons, half to its
         answer.
 
         Parameters
@@ -259,7 +261,7 @@ class Calibration:
         return self._margins_by_round[n_rounds]
 
     def mechanism_arguments(self) -> dict[str, Any]:
-        """Return the public arguments of the mechanism."""
+        """Return the public arguments of the mechanism besides its threshold."""
         return {"noise": "laplace"} | {name: getattr(self, name) for name in _MECHANISM_ARGUMENTS}
 
     def make_mechanism(self, *, random_state: Seed = None) -> Thresholdout:
@@ -270,14 +272,14 @@ class Calibration:
     def restore_mechanism(
         self, secret_state: dict[str, Any], *, random_state: Seed = None
     ) -> Thresholdout:
-        """Return Thresholdout as it was after the last recorded batch.
+        """Return Thresholdout in a recorded state.
 
         Raise LedgerVersionError if the state is not one of a mechanism with these arguments.
         """
         try:
             state = secret_state["mechanism"]
             mechanism = Thresholdout.from_state(state, random_state=random_state)
-            # A state with less noise than the holdout was made with was not written by it.
+            # A state with other noise than the holdout was made with was not written by it.
             if all(state[name] == value for name, value in self.mechanism_arguments().items()):
                 return mechanism
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -326,7 +328,7 @@ def _cut_failure(model, gap_sizes, beta):
     """Return the failure probability of a holdout cut out of one sequence with training data.
 
     ``gap_sizes``: number of dropped records on each side with training data; the result is 0
-    without any. Raise ValueError if this probability is nearly all of ``beta``, the failure
+    without any. Raise ValueError if this probability is at least 90% of ``beta``, the failure
     probability of all intervals.
     """
     # Theory H6: a cut out of one chain costs the Dobrushin coefficient, on each side.
@@ -363,7 +365,7 @@ def _calibrate_noise(parameters, *, model, n, n_effective, noise_failure):
     budget = parameters["budget"]
     threshold = None if parameters["threshold"] == "auto" else parameters["threshold"]
     tau = None
-    # Half of the first round's failure probability goes to the threshold, half to the answer.
+    # Half of the first round's failure probability goes to comparisons, half to the answer.
     first_failure = round_noise_failure(noise_failure, 0) / 2.0
     if parameters["calibration"] == "zhao2017":
         scales, threshold, tau = zhao_scales(

@@ -45,15 +45,15 @@ class AnswerCounts:
     n_answers : int
         Number of all answers, those without an interval included.
     n_relaxed : int, default=0
-        Answers to which ``half_width`` does not apply, because their intervals are relaxed
-        (candidates far behind the best). These intervals are valid with the others.
+        Answers to which ``half_width`` does not apply, because their intervals are relaxed, as
+        those of candidates far behind the best. These intervals are valid with the others.
     n_approximate, n_without_interval : int, default=0
         Answers with an approximate interval, and without an interval.
     information_spent : float, default=0.0
-        Nats that the answers have revealed.
+        Nats that answers and checks have revealed.
     next_code_length : float, default=0.0
-        Code length of the next query in nats, without its rank: the information spent and the
-        weight of its batch.
+        Code length of the next query in nats, without its rank. It includes the information spent
+        and the weight of its batch.
     """
 
     n_answers: int
@@ -65,7 +65,7 @@ class AnswerCounts:
 
     @property
     def n_proven(self) -> int:
-        """Answers with a proven interval."""
+        """Number of answers with a proven interval."""
         return self.n_answers - self.n_approximate - self.n_without_interval
 
 
@@ -82,7 +82,7 @@ class MechanismSettings:
     resolution : float
         Grid step of released answers, in units of [0, 1]; 0 if each query has cells of its own.
     n_queries : int or None
-        Number of queries that the noise is calibrated to; None: any number.
+        Number of queries that ``calibration="zhao2017"`` is calibrated to; None: any number.
     budget : int or None
         Largest number of corrected answers; None: no cap.
     spending : str
@@ -112,8 +112,7 @@ class WidthForecast:
     final_report : float or None
         Interval of a final report now. None: the holdout is closed.
     sampling, noise : float
-        Two parts of the half-width of a single query near 1/2: the holdout is a sample, and noise
-        is added.
+        Half-width by sampling and noise margin of a confirmed query near 1/2.
     advice : str, default=""
         Text on the number of further units that would reduce ``next_query``, or on the closing of
         the holdout; empty without advice.
@@ -252,7 +251,8 @@ class HoldoutCertificate(RenderedResult):
         Returns
         -------
         HoldoutCertificate
-            Certificate with a first line in score units; this certificate if the range is [0, 1].
+            Certificate whose first lines are in score units; this certificate if the range is
+            [0, 1].
         """
         if (lower, upper) == (0.0, 1.0):
             return self

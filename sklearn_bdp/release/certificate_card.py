@@ -15,7 +15,7 @@ from sklearn_bdp.utils.html import (
     summary_sentence,
 )
 
-# Fraction of the range: an interval with at least this half-width is reported as the whole range.
+# Half-width, as a fraction of the range, from which on a forecast is not informative.
 _WHOLE_RANGE = 0.45
 
 
@@ -57,7 +57,7 @@ def certificate_card(certificate: Any) -> Card:
 def _report_width(certificate):
     """Return the expected half-width of a final report as text, in score units.
 
-    The text is empty if the report would be useless, and for a closed holdout.
+    The text is empty if the half-width is not informative, and for a closed holdout.
     """
     half_width = certificate.forecast.final_report
     if half_width is None or not half_width < _WHOLE_RANGE:
@@ -122,7 +122,7 @@ def _title(certificate):
 
 
 def _confidence_line(certificate):
-    """Return the second line: confidence, number of intervals and holdout records."""
+    """Return the second line, on the coverage of intervals and on the holdout records."""
     answers = certificate.answers
     holdout = _holdout_text(certificate.records)
     if answers.n_without_interval and not answers.n_proven and not answers.n_approximate:
@@ -150,7 +150,7 @@ def _approximate_coverage(certificate):
 
 
 def _proven_coverage(certificate):
-    """Return the sentence on the coverage of intervals that are all proven."""
+    """Return the sentence on the coverage of proven intervals."""
     n_proven = certificate.answers.n_proven
     n_queries = certificate.mechanism.n_queries
     has_selection = certificate.selected is not None
@@ -170,10 +170,7 @@ def _proven_coverage(certificate):
 
 
 def _holdout_text(records):
-    """Return number, dependence and effective number of the holdout records as text.
-
-    In time it names the dates instead, with the number of records if it differs from theirs.
-    """
+    """Return a text on the holdout records; in time order, on their dates."""
     if not records.is_time_ordered:
         return holdout_text(records.n, records.n_effective, records.correlation)
     dates = records.target.partition(", ")[0].removeprefix("these ")
@@ -183,10 +180,7 @@ def _holdout_text(records):
 
 
 def _forecast_lines(certificate):
-    """Return a list of one line about the next query and more records.
-
-    It is empty for a closed holdout without advice.
-    """
+    """Return a list with at most one line, about the next query or the closing."""
     range_length = _range_length(certificate)
     forecast = certificate.forecast
     selected = certificate.selected

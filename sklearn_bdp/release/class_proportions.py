@@ -25,13 +25,13 @@ N_SLICES = 64
 def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple[Any, BatchContext]:
     """Query the class proportions that the scores of a batch need and that are not recorded yet.
 
-    Scores by class need lower bounds of their class counts (theory G20). A released proportion is
-    recorded with the batch and used by all later ones. For groups, such as patients with several
-    visits, slices with one record of each group are scored (G19).
+    Scores by class need lower bounds of their class counts (theory G20). Released proportions are
+    recorded with the batch. For groups, such as patients with several visits, slices with one
+    record of each group are scored (G19).
 
     Returns the batch with its values, tails and sensitivities, and the context with the released
-    proportions; ``(None, context)`` if the budget does not suffice. Both stay the same without
-    scores by class.
+    proportions; ``(None, context)`` if the budget might not suffice. Both stay the same without
+    such scores.
     """
     shape_indices = [
         index
@@ -59,7 +59,6 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
         if totals is None:
             return None, context
         last = totals
-        # The scores are divided by the released counts.
         floors = _class_floors(shape, slices, n, last)
         shapes[shape_index] = shape | {"class_floors": floors}
         tails[shape_index] = score_tail(model, n, **shapes[shape_index])
@@ -89,7 +88,7 @@ def _release_proportions(
 ) -> LedgerTotals | None:
     """Query the proportions of one shape that are not recorded; return the totals with them.
 
-    None if the budget does not suffice for them and one query of the batch.
+    None if the budget might not suffice for them and one query of the batch.
 
     Parameters
     ----------
@@ -210,12 +209,12 @@ def subsample_one_per_group(model, n, seed):
 def with_prevalence(metric, prevalence, shares, n):
     """Return a metric of two classes with counts of n records, and a note on their proportion.
 
-    The proportion of positive records is ``prevalence``. If that is None, metrics with class counts
-    stay the same, and others get a released proportion, or 1/2 without one, and a note. In all
-    other cases the note is empty. Metrics that have no such counts stay the same. ``shares``:
-    released class proportions by recorded name.
+    The proportion of positive records is ``prevalence``. If that is None, a metric keeps its class
+    counts, or gets a released proportion, or 1/2 without one. The note states a released or assumed
+    proportion, and is empty otherwise. A metric without a field for class counts stays the same.
+    ``shares``: released class proportions by recorded name.
     """
-    if not hasattr(metric, "class_counts"):  # a metric without a proven bound knows its spread
+    if not hasattr(metric, "class_counts"):
         return metric, ""
     if prevalence is None and metric.class_counts:
         return metric, ""

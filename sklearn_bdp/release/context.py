@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class PastRecords(NamedTuple):
-    """All records before a holdout in time order."""
+    """Records before a holdout, in time order."""
 
     X: Any
     y: Any
@@ -35,7 +35,7 @@ class HoldoutContext:
     Parameters
     ----------
     past_records : PastRecords or None, default=None
-        In time order, all records before the holdout.
+        In time order, the records before the holdout.
     cv_data : CVData or None, default=None
         Training records and folds of the latest search.
     dry_run_sample : tuple (X, y) or None, default=None

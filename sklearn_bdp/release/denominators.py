@@ -19,13 +19,13 @@ def release_denominator_floors(
 ) -> tuple[QueryBatch, BatchContext, list[list[int | None]]]:
     """Query floors under the numbers of records that count, for precision, Jaccard and F1.
 
-    A model for which clearly fewer records count than cross-validation predicts is a surprise: the
-    number is released in cells, as class proportions are. If the answers might use up a budget,
-    nothing is queried: the floors are 0, and nothing is claimed.
+    A model for which fewer records count than the floor that training records predict is a
+    surprise: the number is released in cells, as class proportions are. If the answers might use up
+    a budget, nothing is queried, and the floors are 0.
 
     Returns the batch with its values, tails and sensitivities, the context with the information
-    spent, and position and cell (None: the floor was confirmed) of each queried floor. Without such
-    metrics, batch and context stay the same, and the list is empty.
+    spent, and position and cell (None: the floor was confirmed) of each answered query of a floor.
+    Without such metrics, batch and context stay the same, and the list is empty.
     """
     ratio_shapes = [index for index, shape in enumerate(batch.shapes) if shape["kind"] == "ratio"]
     positions = np.flatnonzero(np.isin(batch.shape_of, ratio_shapes)).tolist()

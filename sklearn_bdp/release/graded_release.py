@@ -1,4 +1,4 @@
-"""Graded answers to a batch: coarse cells for all queries, fine ones for the leader (G7, G17).
+"""Graded answers to a batch: a fine cell for the leader, coarse ones for others (G7, G17).
 
 Comparisons go through one function: the mechanism of the holdout, or a test that enumerates all its
 possible replies. A graded release reads released cells only. A deviation of a random quantity is
@@ -33,7 +33,7 @@ _CROSSING = 1e-4
 # the cell of the first pass.
 _OUTSIDE = 1e-3
 
-#: Most queries in one comparison. A reply "above" changes the predictions of the remaining ones.
+#: Most queries in one comparison. A reply "above" may change the predictions of the remaining ones.
 _MAX_COMPARED = 8192
 
 # Theory G17, all by ``benchmarks/simulate_year.py`` on other seeds than are reported. Wanted
@@ -137,8 +137,7 @@ class EvenWidthPolicy(CellWidthPolicy):
     # Price of a first nat, in deviations of the score: it widens every later interval.
     nat_price: float = 2.0
     # Typical number of fine cells. Near this number, fewer intervals are still to come and a nat is
-    # worth less. Beyond it, the cells of further queries widen, so that the total cost grows like
-    # the logarithm of the number of cells.
+    # worth less. Beyond it, the cells of further queries widen.
     typical_n_fine: float = 18.0
 
     def coarse_half_width(self, n_queries: int) -> float:
@@ -175,8 +174,8 @@ class EvenWidthPolicy(CellWidthPolicy):
 class FinalWidthPolicy(CellWidthPolicy):
     """Cell widths of ``spending="final"`` in one batch (theory G17), from wanted interval widths.
 
-    An interim answer shows whether the holdout still agrees with the prediction. A cell is as wide
-    as the wanted interval allows, and never finer than the precision of the prediction justifies.
+    An interim answer shows whether the holdout still agrees with the prediction. A fine cell is as
+    wide as the wanted interval allows, within limits from the precision of the prediction.
     """
 
     wanted: float  # half-width of the leader's interval, in deviations of the score
@@ -225,7 +224,7 @@ class FinalWidthPolicy(CellWidthPolicy):
 def make_width_policy(
     spending: AlphaSpending, batch_index: int, log_failure: float, *, given_rest: bool = False
 ) -> EvenWidthPolicy | FinalWidthPolicy:
-    """Return the cell widths of a batch.
+    """Return the rule for the cell widths of a batch.
 
     Parameters
     ----------
@@ -254,6 +253,7 @@ def make_width_policy(
 def _cheapest_half_widths():
     """Return log slopes, and for each the half-width x that minimizes slope * x + entropy(x).
 
+    The minimum is that over a grid.
     ``entropy(x)`` is the entropy in nats of the number of the cell that a standard normal variable
     falls in, for cells of half-width x around multiples of 2x. Both arrays have shape (300,).
     """
@@ -281,8 +281,6 @@ def fine_half_width(
     is_single_query=False,
 ):
     """Return half-widths of fine cells, in units of [0, 1], for the precision of the predictions.
-
-    They have the shape of ``predictions``.
 
     Parameters
     ----------
@@ -315,7 +313,7 @@ def fine_half_width(
     )
     max_shift = _SHIFT_IN_DRIFTS * np.minimum(scaled_drift, _MAX_SHIFTING_DRIFT)
     shift = np.minimum(np.maximum(0.5 - predictions, -max_shift), max_shift)
-    # Deviations are larger near 1/2.
+    # Deviations are usually larger near 1/2.
     shifted_deviation = deviation(predictions + shift) * relative_deviation
     max_deviation = np.maximum(score_deviation, shifted_deviation)
     return max_deviation * policy.fine_half_widths(
@@ -362,7 +360,7 @@ class Cells:
         return min(max(self._unbounded_number(value), self.first), self.last)
 
     def edges(self, number: int) -> tuple[float, float]:
-        """Return the ends of a cell; those of end cells are infinite."""
+        """Return the ends of a cell; the outer end of an end cell is infinite."""
         low = self.origin + number * self.width
         return (
             -math.inf if number == self.first else low,
@@ -484,7 +482,7 @@ class GradedRelease:
     n_rounds: int = 0  # rounds before the batch
     cv_scores: Array  # in [0, 1]
     relaxed_to: Array  # smallest thresholds, in units of [0, 1]
-    sensitivities: Array  # in units of 1/n: factors of the noise margins
+    sensitivities: Array  # factors of the noise and of its margins
     # 1 + n / training size: variance of the difference between score and cross-validated score, in
     # variances of the score.
     training_factors: Array
@@ -543,7 +541,7 @@ class GradedRelease:
         budget_lasts = budget_lasts and self._pass(other_positions, prepare, tail_factor=1.0 / m)
         if budget_lasts and n_leaders and m > 1:
             self._refine_leaders(policy)
-        # For every query the best guess inside its cell is released.
+        # For every answered query the best guess inside its cell is released.
         self.release.values = np.where(self.release.answered, self._best_guesses(), np.nan)
         return self.release
 
@@ -684,8 +682,8 @@ class GradedRelease:
     def _refine(self, position: int, policy: CellWidthPolicy) -> bool:
         """Query one position again with a fine cell inside its coarse one.
 
-        Return whether the budget lasted: True, too, if the earlier cell is hardly wider than a fine
-        one, so that no query is made.
+        Return whether the budget lasted. If a fine cell would not be much finer than the earlier
+        one, no query is made, and the result is True.
         """
         positions = np.array([position])
         release = self.release
@@ -742,8 +740,8 @@ class GradedRelease:
     def _predict(self, positions: Array) -> Prediction:
         """Return the predictive distributions of the values at these positions.
 
-        Scores that vary less than the worst case are predicted more precisely, and their offset is
-        smaller: the code prices the cells that :meth:`_fine_half_widths` chooses.
+        Deviations, and limits of the drifts, are smaller for scores that vary less than in the
+        worst case.
         """
         relative_deviations = self.relative_deviations[positions]
         cv_scores = self.cv_scores[positions]
@@ -756,9 +754,8 @@ class GradedRelease:
     def _fine_half_widths(self, policy, positions, prediction, *, is_leader):
         """Return the half-widths of fine cells at these positions, in units of [0, 1].
 
-        ``is_leader``: whether scores are expected to vary as on the training set; otherwise as in
-        the worst case. Noise alone would leave a cell that is finer than its margin, at the price
-        of a surprise.
+        They are at least the noise margins. ``is_leader``: whether scores are expected to vary as
+        on the training set; otherwise as in the worst case.
         """
         half_widths = fine_half_width(
             policy,
@@ -858,7 +855,7 @@ class GradedRelease:
             # NaN: the query has no earlier cell.
             common_lower = np.fmax(lower[positions], new_lower)
             common_upper = np.fmin(upper[positions], new_upper)
-            # If the intersection is empty, a noise margin has failed: the new cell replaces it.
+            # If noise makes the intersection empty, the new cell replaces it.
             is_empty = common_lower > common_upper
             lower[positions] = np.where(is_empty, new_lower, common_lower)
             upper[positions] = np.where(is_empty, new_upper, common_upper)
@@ -886,7 +883,7 @@ class GradedRelease:
         )
 
     def _best_guesses(self):
-        """Return the best public guess of every answered value; -inf where unanswered."""
+        """Return the prediction of every answered value, clipped to its cell; else -inf."""
         centers, _ = self.code.predict(self.cv_scores)
         guesses = np.minimum(np.maximum(centers, self.cell_lower), self.cell_upper)
         return np.where(self.release.answered, guesses, -np.inf)

@@ -53,7 +53,7 @@ def _single_query_widths(
     model: CorrelationModel,
     code: PredictiveCode | None = None,
 ) -> _SingleQueryWidths:
-    """Return the widths of a single query near 1/2; no other score has a larger threshold.
+    """Return the widths of a next single query with a score near 1/2.
 
     ``last``: totals of the ledger. ``model``: dependence of the records. ``code``: predictive code
     after the batches so far; None for a new holdout.
@@ -102,7 +102,7 @@ def warn_if_vacuous(settings: Calibration, model: CorrelationModel) -> bool:
         return False
     required_text = ""
     scheme = model.sampling_scheme(settings.n)
-    if math.isfinite(first_half_width):  # intervals shrink with the root of n
+    if math.isfinite(first_half_width):  # intervals shrink about with the root of n
         n_required = math.ceil(scheme.n_units * (first_half_width / _USEFUL_HALF_WIDTH) ** 2)
         required_text = (
             f"About {n_required:,} holdout {scheme.unit_name} would give ±{_USEFUL_HALF_WIDTH:g}. "
@@ -139,7 +139,7 @@ def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
     n_unfinished = len(ledger_state.notes(SystemNote.CLOSING)) - int(last.closed)
     advice = ""
     if settings.threshold is None:  # a fixed threshold does not shrink with more records
-        # Threshold, sampling error, grid and automatic noise all shrink like 1 / sqrt(n).
+        # Threshold, sampling error, automatic grid and noise shrink about like 1 / sqrt(n).
         advice = required_records_text(_GOALS, next_half_width, scheme)
         if last.closed:
             advice = "The final report closed the holdout: it accepts no new query."
@@ -260,9 +260,8 @@ def report_half_width(
 def _betting_half_width(mean, variance, n_units, log_inverse_alpha):
     """Return the half-width of a mean by bets on units whose scores have a beta distribution.
 
-    Bets of at most 1,000 units are simulated. The half-width for more units is smaller by the root
-    of the ratio of both numbers. ``mean`` and ``variance``: expected of a unit's score.
-    ``log_inverse_alpha``: minus the log of the failure probability of one side.
+    Bets of at most 1,000 units are simulated. ``mean`` and ``variance``: expected of a unit's
+    score. ``log_inverse_alpha``: minus the log of the failure probability of one side.
     """
     center = min(max(mean, 1e-6), 1.0 - 1e-6)
     bounded_variance = min(max(variance, 1e-12), 0.99 * center * (1.0 - center))
@@ -294,7 +293,7 @@ def half_width_components(answer, settings, model):
     log_one_sided = math.log(settings.sampling_failure / 2.0) - answer.code_length
     half_width_of_one_query = half_width_at(tail, answer.value, math.log(settings.beta / 2.0))
     half_width_after_queries = half_width_at(tail, answer.value, log_one_sided)
-    if not half_width_after_queries > 0.0:  # known by construction
+    if not half_width_after_queries > 0.0:  # as for a score that is known by construction
         return 0.0, 0.0, answer_half_width
     # If scores vary little, both components shrink by the same factor (G15).
     shrinkage = min(1.0, answer_half_width / half_width_after_queries)
@@ -327,7 +326,7 @@ def states_privacy(settings: Calibration) -> bool:
 
 
 def required_records_text(goals, half_width, scheme, range_length=1.0):
-    """Return a text on the additional units for the next goal, empty without a goal in reach.
+    """Return a text on the additional units for the next goal, empty without one.
 
     Parameters
     ----------
@@ -349,7 +348,7 @@ def required_records_text(goals, half_width, scheme, range_length=1.0):
 
 
 def _assumptions(account, ledger_state):
-    """Return a tuple of the assumptions of all intervals, one plain sentence each."""
+    """Return the assumptions of the certificate, a tuple of texts."""
     last = ledger_state.totals
     settings = account.settings
     model = account.dependence

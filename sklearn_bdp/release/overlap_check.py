@@ -16,10 +16,10 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 def check_overlap(holdout: Any, training_data: Any, *, explicit: bool = False) -> str:
     """Compare training data with a holdout; return an additional assumption or an empty text.
 
-    Shared rows raise SharedRecordsError, and training labels of which the holdout has none raise
-    ValueError. Other findings give a warning. A repeated comparison is free. The outcome of a new
-    one is charged and recorded before it is reported. Under a declared level of privacy, and after
-    closing, nothing is compared.
+    More shared rows than chance explains raise SharedRecordsError, and training labels of which the
+    holdout has none raise ValueError. Other findings give a warning. A repeated comparison is free.
+    The outcome of a new one is charged and recorded before it is reported. Under a declared level
+    of privacy, and after closing, nothing is compared.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def check_overlap(holdout: Any, training_data: Any, *, explicit: bool = False) -
         Training records that a model is fitted on.
     explicit : bool, default=False
         If False and a search drew the split, tables with both its training rows and other rows
-        raise SharedRecordsError. If True, they are compared.
+        raise SharedRecordsError. If True, such tables are treated as all others.
     """
     training_rows = holdout.account.training_rows
     known_status = training_rows.known_overlap_status(training_data, explicit=explicit)
@@ -54,7 +54,7 @@ def check_overlap(holdout: Any, training_data: Any, *, explicit: bool = False) -
 def _recorded_finding(holdout, training_data):
     """Return the name of the recorded or new finding on training data, None without one.
 
-    A new check is charged and recorded. Also None for a closed holdout, which needs no check.
+    A new check is charged and recorded. Also None for a closed holdout.
     """
     with holdout.account.write_transaction() as ledger_state:
         last = ledger_state.totals

@@ -57,18 +57,17 @@ class Preview(RenderedResult):
     half_width : float
         Half-width of the interval of the leader, if it is not surprising, in the same units.
     half_width_others : float
-        The same for a query of middle rank that does not lead; that of the leader if there is one
-        query only.
+        The same for a query that does not lead, with the middle rank; that of the leader if there
+        is one query only.
     code_length : float
-        Code length of the leader in nats, which determines the width of its interval.
+        Code length of the leader in nats.
     expected_spending : float
         Nats that the batch is expected to add for all later ones, if cross-validation is as often
         wrong as it was so far.
     half_width_final : float
         Half-width of a final report on such a score, if it were given now instead.
     note : str, default=""
-        Sentence on the assumed or recorded share of positive records, if the half-widths depend on
-        it and it was not passed; else empty.
+        Sentence on the share of positive records if it was assumed or recorded, else empty.
     rows : tuple of RowForecast, default=()
         Forecast rows of a final report now; see
         :meth:`sklearn_bdp.ReusableHoldoutSearchCV.preview`.
@@ -179,7 +178,7 @@ def preview_batch(
     check_open(ledger_state)
     last = ledger_state.totals
     code = account.code(ledger_state)
-    # As a batch does before its first answer: predictions do not exceed the scores seen so far.
+    # As a batch does before its first answer.
     code.observe_cv_scores(score)
     settings = account.settings
     model = account.dependence
@@ -317,7 +316,7 @@ def _predict(code, tail, score, variance, units, n_train, n):
 class _CellHalfWidths(NamedTuple):
     """Half-widths of the cells of a batch, as fractions of the range of scores.
 
-    If all queries are compared in the same way, all four are the one with its noise margin.
+    If every query is compared once, at its threshold, all four contain the noise margin.
     """
 
     fine: float  # of the leader
@@ -429,8 +428,8 @@ class _PreviewedBatch:
     def expected_spending(self, cells):
         """Return the expected code length of the batch's released cells in nats.
 
-        Cross-validation is expected to be wrong as often as it was so far. ``cells``: half-widths
-        of the cells.
+        Cross-validation is expected to be wrong about as often as it was so far. ``cells``:
+        half-widths of the cells.
         """
         code = self.code
         prediction = self.prediction
@@ -449,9 +448,8 @@ class _PreviewedBatch:
 def _expected_code_length(code, half_width, prediction, *, is_honest, tail_factor=1.0):
     """Return the expected code length of one released cell in nats.
 
-    If cross-validation is honest, the score deviates from its prediction like a normal variable.
-    The code also prepares for biased cross-validation and for surprises, and therefore charges more
-    than the entropy. If cross-validation is not honest, the score has the distribution of the code.
+    If cross-validation is honest, the score deviates from its prediction like a normal variable. If
+    it is not honest, the score has the distribution of the code.
     ``half_width``: of the cells. ``tail_factor`` multiplies the weights of the heavy-tailed
     components of the code.
     """
@@ -477,8 +475,7 @@ def _expected_code_length(code, half_width, prediction, *, is_honest, tail_facto
 def _length_of_others(code, cells, prediction, *, n_others):
     """Return the code length of the other queries in nats if they and the leader are confirmed.
 
-    The leader shows that the offset is small, and honest scores hardly ever leave the coarse cells
-    of the others. ``cells``: half-widths of the cells. ``n_others``: number of the other queries.
+    ``cells``: half-widths of the cells. ``n_others``: number of the other queries.
     """
     if n_others == 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""Checked queries as a batch. Messages never quote a per-record score or a function of it."""
+"""Checked queries as a batch. Messages quote no per-record score."""
 
 from __future__ import annotations
 
@@ -49,11 +49,12 @@ class QueryBatch:
     cv_scores: np.ndarray  # (m,): cross-validated scores, in [0, 1]
     #: (m,): values on the holdout, in [0, 1]: for the mechanism only.
     values: np.ndarray = dataclasses.field(repr=False)
-    #: Distinct dicts of public facts about the spread of scores: arguments of ``score_tail``.
+    #: Dicts of public facts about the spread of scores: arguments of ``score_tail``.
     shapes: tuple
     tails: tuple  # the concentration bound of each shape
     shape_of: np.ndarray  # (m,): index of each query's shape, which is that of its tail
-    #: (m,): sensitivity in units of ``1/n``, at least 1: the scale of the noise.
+    #: (m,): scale of the noise in units of that for the sensitivity ``1/n``, at least 1: the
+    #: sensitivity in units of ``1/n``, or less after ``scale_noise``.
     sensitivities: np.ndarray
     training_sizes: np.ndarray  # (m,): number of records behind each cross-validated score
     #: (m,): smallest threshold of each query if thresholds are chosen automatically.
@@ -64,8 +65,8 @@ class QueryBatch:
     #: used.
     unit_variances: np.ndarray
     kurtosis: np.ndarray  # (m,): of the records' cross-validated scores, NaN: unknown
-    #: (m, 2): see :func:`per_record_moments`; for a score that is not a mean, the value twice: for
-    #: the mechanism only.
+    #: (m, 2): see :func:`per_record_moments`; without use for a score that is not a mean. For the
+    #: mechanism only.
     unit_moments: np.ndarray = dataclasses.field(repr=False)
     units: UnitWeights  # the independent sampling units
     #: (m,): scores of the holdout records of each query, None for a score that is not a mean; or
@@ -163,8 +164,7 @@ def make_query_batch(
     cross-validated score, by default ``n``. ``training_variance`` and ``training_kurtosis``: of the
     records' cross-validated scores. ``about``: the metric of each query, the name of its model, and
     the submitter, if any. Other arguments are fields of the batch. ``n_train``, ``relaxed_to``,
-    ``secondary``, ``training_variance`` and ``training_kurtosis`` may be one number for all
-    queries. Raise ValueError or TypeError for arguments of a wrong shape or range.
+    ``secondary``, ``training_variance`` and ``training_kurtosis`` may be one value for all queries.
     """
     if evaluations is None:
         holdout_scores = _ScoresOnHoldout.from_scores(scores, n, model)
@@ -229,8 +229,7 @@ def _unit_variances(training_variance, holdout_scores, units, model, n):
 def _checked_kurtosis(training_kurtosis, m):
     """Return the kurtosis of the records' cross-validated scores in each query, NaN if unknown.
 
-    ``training_kurtosis``: a number or one for each of the ``m`` queries, or None. Raise TypeError
-    or ValueError for another shape or for numbers below 1.
+    ``training_kurtosis``: a number or one for each of the ``m`` queries, or None.
     """
     if training_kurtosis is None:
         return np.full(m, np.nan)
@@ -262,8 +261,6 @@ def has_record_units(model: Any, n: int) -> bool:
 
 def unit_variance(record_variance, units, model, n, is_binary):
     """Return the expected variance of a unit's mean score; NaN for scores without a use for it.
-
-    It has the shape of ``is_binary``.
 
     Parameters
     ----------
@@ -385,8 +382,8 @@ class _ScoresOnHoldout:
 def _mean_sensitivity(model, n):
     """Return the largest change of a mean over records by one record, in units of ``1 / n``.
 
-    The noise for a level of privacy is proportional to this change. For dates, each given its past,
-    no level is stated, and the result is 1. ``model``: dependence of the records.
+    For dates, each given its past, no level of privacy is stated, and the result is 1. ``model``:
+    dependence of the records.
     """
     scheme = model.sampling_scheme(n)
     weights = scheme.weights if scheme.calendar is None else None
@@ -418,9 +415,9 @@ def _check_evaluation(evaluation, n, model):
 
 
 def _is_approximate_of_nodes_or_dates(evaluation, scheme):
-    """Return whether an evaluation has no proven interval, and records are nodes or dates.
+    """Return whether an evaluation without a proven bound is supported for nodes or dates.
 
-    False for scores of dates with an interval: only the family ``"none"`` is supported for dates.
+    For dates it must have no interval: the family ``"none"``.
     """
     if evaluation.shape.kind != "approximate":
         return False
@@ -433,10 +430,8 @@ def per_record_moments(scores, n, model):
     """Return means of the rows of an ``(m, n)`` array of scores in [0, 1], and unit moments.
 
     ``model``: dependence of the ``n`` records. Means have shape (m,). Records have equal weights
-    unless the model has others. Unit moments, of shape (m, 2), are means and mean squares of the
-    scores of units (G15, G18): of dates with several records, of independent groups (weighted by
-    their squared sizes), else of records. Scores of type bool or int have the moments of records in
-    groups, too, because no limit uses others.
+    unless the model has others. Unit moments, of shape (m, 2), are means and mean squares of scores
+    for the limits by variances (G15, G18).
     """
     array = _checked_score_array(scores, n)
     scheme = model.sampling_scheme(n)
@@ -462,10 +457,7 @@ def per_record_moments(scores, n, model):
 
 
 def _checked_score_array(scores, n):
-    """Return scores of n records as an ``(m, n)`` array of numbers in [0, 1].
-
-    Raise ValueError for another shape or other numbers.
-    """
+    """Return checked scores of n records as an ``(m, n)`` array of numbers in [0, 1]."""
     is_plain_array = type(scores) is np.ndarray and scores.dtype.kind in "biuf"
     array = scores if is_plain_array else as_real_array("per_record_scores", scores)
     if array.ndim == 1 and array.size == n:
@@ -521,8 +513,7 @@ def check_cv_score(metric, value):
     """Return a cross-validated score in [0, 1]; ``value``: this score, in units of the metric.
 
     Raise TypeError if it is not a number, and ValueError if the metric cannot have this value. A
-    score below the range counts as the worst one, unless the range begins at 0. No score is above
-    the range.
+    score below a range that does not begin at 0 counts as the worst one.
     """
     score = check_real("cv_score", value)
     lowest_score = metric.lower if metric.lower == 0.0 else -math.inf
@@ -588,10 +579,10 @@ def check_data(X, y):
 
 
 def freeze_data(X):
-    """Return a read-only copy of data, independent of the caller's object.
+    """Return a copy of data, independent of the caller's object.
 
-    NumPy arrays are read-only, also those of a sparse matrix. Arrays of other libraries and frames
-    are copies only. The lists and objects inside lists, frames and arrays are copied, too.
+    A NumPy array is read-only, and so are those of a sparse matrix. The lists and objects inside
+    lists, frames and arrays are copied, too.
     """
     if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
         return copy_data(X)
@@ -615,8 +606,8 @@ def described_targets(y: Any) -> dict[str, Any] | None:
     """Return the summary of *training* targets for a ledger: their classes, or their range.
 
     Classes come with their numbers of records. Floats and more than 1,000 different integers have a
-    range. None for several outputs, without finite targets, and for more than 1,000 classes that
-    are not integers.
+    range. None for several outputs, without targets, for floats of which none is finite, and for
+    more than 1,000 other classes.
     """
     y = as_labels(y)
     if y.ndim != 1 or not len(y):

@@ -35,8 +35,8 @@ def released_answers(batch, answers, on_exhausted):
 def _unanswered(batch, index, on_exhausted):
     """Return the placeholder for a query that the holdout did not answer.
 
-    Its value and the ends of its interval are NaN. If ``on_exhausted`` is "cv", the value is the
-    cross-validated score, and the interval is [0, 1].
+    If ``on_exhausted`` is "cv", the value is the cross-validated score, and the interval is [0, 1].
+    Otherwise the value and the ends are NaN.
     """
     description = batch.descriptions[index]
     cv_score = float(batch.cv_scores[index])

@@ -33,8 +33,8 @@ class SecondMoments:
     #: Position of each query whose variance was queried, and the step of its first confirmed limit,
     #: None if no limit was confirmed. None without a plan.
     cells: list[list[int | None]] | None = None
-    #: Upper limits of mean squared deviations, or of ``Bets.ratio`` where records are independent,
-    #: by position, noise margins included.
+    #: Upper limits of mean squared deviations, or of ``Bets.ratio`` with a :class:`BettingPlan`, by
+    #: position, noise margins included.
     limits: dict[int, float] = dataclasses.field(default_factory=dict)
     released: float = 0.0  # code length in nats
     n_rejected: int = 0  # limits that the holdout did not confirm
@@ -49,7 +49,7 @@ def make_variance_plan(batch: QueryBatch, context: BatchContext, log_failure: fl
     settings = context.settings
     if not settings.is_adaptive or not np.isfinite(batch.unit_variances).any():
         return None
-    code.observe_cv_scores(batch.cv_scores)  # the release repeats it, without effect
+    code.observe_cv_scores(batch.cv_scores)  # a graded release repeats it, without effect
     centers = batch.cv_scores
     if batch.fixed_half_widths is None:
         centers, _ = code.predict(batch.cv_scores)
@@ -80,7 +80,7 @@ def plan_variation(
 ) -> BettingPlan | VarianceLimitPlan:
     """Return the plan of variance queries: bets on independent records, squares of other units.
 
-    ``are_records``: whether the units are independent records. Other parameters as for
+    ``are_records``: whether the units are single records. Other parameters as for
     :func:`~sklearn_bdp.intervals.bounds.plan_variance_limits`.
     """
     if are_records:
@@ -112,7 +112,7 @@ def _variation(plan, batch, position):
 
 
 def record_influence(units: UnitWeights, settings: Any) -> float:
-    """Return the largest change of a mean square by one record, in units of 1/n; at least 1."""
+    """Return a bound of the change of a mean square by one record, in units of 1/n; at least 1."""
     return max(1.0, settings.n * units.sensitivity)
 
 
@@ -207,10 +207,10 @@ def expected_limit_step(
 
 
 def _leading_positions(plan: Any, batch: QueryBatch, release: BatchRelease) -> list[int]:
-    """Return the positions of answered queries that the plan admits, most important ones first.
+    """Return the positions of answered queries that the plan admits, in the order to query them.
 
-    These are the leader and the latest released cells, or the highest cross-validated scores if the
-    batch fixes half-widths.
+    The leader comes first, and then queries with a recorded cell. If the batch fixes half-widths,
+    all queries are in descending order of their cross-validated scores.
     """
     if batch.fixed_half_widths is not None:
         positions = np.argsort(-batch.cv_scores, kind="stable").tolist()

@@ -167,7 +167,7 @@ def _exact_report(holdout, plan, context):
     rows = [estimator.row(statement, log_alphas) for statement in plan.statements]
     answers = _proven_answers(plan, rows, context, length) if plan.joint else ()
     record = BatchRecord(
-        totals=closed_totals(context, n_answers=len(answers)),
+        totals=closed_totals(context, answers),
         size=len(answers),
         code_length=length,
         code=context.code.state(n_omitted_pairs=len(context.code.pairs)),
@@ -252,18 +252,23 @@ def _scales_of_history(proven_rows):
     return scales
 
 
-def closed_totals(context: BatchContext, *, n_answers: int = 0) -> LedgerTotals:
+def closed_totals(context: BatchContext, answers: Any = ()) -> LedgerTotals:
     """Return the totals of the ledger after a report that reads the closed holdout.
 
-    ``n_answers``: number of rows that are added to the history.
+    ``answers``: rows that are added to the history, with scores in [0, 1].
     """
     last = context.last
+    n_answers = len(answers)
+    half_widths = [
+        max(answer.value - answer.lower, answer.upper - answer.value) for answer in answers
+    ]
     return dataclasses.replace(
         last,
         number=last.number + 1,
         time=context.time,
         n_answered=last.n_answered + n_answers,
         n_above=last.n_above + n_answers,
+        widest=max([last.widest, *half_widths]),
         dp_epsilon=None,
         closed=True,
     )

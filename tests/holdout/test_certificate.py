@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldoutSearchCV
@@ -37,6 +38,23 @@ def test_all_answers_and_the_next_one_are_within_the_half_width():
         assert certificate.half_width >= half_width_before
         single_answers = holdout.answer([0.5], constant_mean_scores(0.5))
         assert max(single_answers.upper - single_answers.values) <= certificate.half_width + 1e-12
+
+
+def test_intervals_of_a_final_report_are_within_the_half_width():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(2000, 3))
+    targets = (features[:, 0] > 2.2).astype(int)  # 30 records decide the recall of a class
+    targets[:5] ^= 1
+    training_features = rng.normal(size=(5000, 3))
+    training_targets = (training_features[:, 0] + rng.normal(size=5000) > 2.5).astype(int)
+    model = LogisticRegression().fit(training_features, training_targets)
+    holdout = ReusableHoldout(features, targets, random_state=0)
+    holdout.final_report(
+        [model], scoring="balanced_accuracy", training=(training_features, training_targets)
+    )
+    (answer,) = holdout.history()
+    largest_distance = max(answer.value - answer.lower, answer.upper - answer.value)
+    assert holdout.certificate().half_width >= largest_distance - 1e-9
 
 
 def test_the_level_spent_grows_round_by_round():
