@@ -134,7 +134,7 @@ def _check_same_targets(y, y_holdout, table):
 
 
 def column_kinds(X):
-    """Return a list with "number", "text" or "other" for each column of a frame, or for an array."""
+    """Return a list with "number", "text" or "other" for each column of a frame, or an array."""
     columns = [column for _, column in X.items()] if hasattr(X, "items") else [X]
     return [_column_kind(column) for column in columns]
 
