@@ -129,21 +129,18 @@ def _proof_needed_error(error, scoring, setting, *, has_class_bounds):
     """Return the error for a scorer without a proven bound, if a setting needs one."""
     name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", scoring)
     parameter = setting.partition("=")[0]
+    fix = ""
     if parameter in _DEFAULTS_WITHOUT_PROOF:
-        default = _DEFAULTS_WITHOUT_PROOF[parameter]
+        fix = f" To choose by {name}, leave {parameter}={_DEFAULTS_WITHOUT_PROOF[parameter]!r}."
+    if not has_class_bounds:
+        means = [metric for metric in available_metrics() if METRICS[metric].is_mean]
         return UnboundedMetricError(
-            f"{error} Under {setting} only metrics with a proven bound choose candidates. To "
-            f"choose by {name}, leave {parameter}={default!r}."
+            f"scoring={name!r} has no proven bound. Under {setting}, only means over "
+            f"records choose candidates: {', '.join(means)}.{fix}"
         )
-    if has_class_bounds:
-        return UnboundedMetricError(
-            f"{error} Under {setting} only metrics with a proven bound choose "
-            f"candidates: {', '.join(available_metrics())}."
-        )
-    means = [name for name in available_metrics() if METRICS[name].is_mean]
+    candidates = "candidates." if fix else f"candidates: {', '.join(available_metrics())}."
     return UnboundedMetricError(
-        f"scoring={name!r} has no proven bound. Under {setting}, only means over "
-        f"records choose candidates: {', '.join(means)}."
+        f"{error} Under {setting} only metrics with a proven bound choose {candidates}{fix}"
     )
 
 
