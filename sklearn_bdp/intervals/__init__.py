@@ -1,1 +1,1 @@
-"""Confidence limits: one module for each family of bounds; numpy and scipy only."""
+"""Confidence limits, one module for each family of bounds."""

@@ -52,7 +52,7 @@ VARIANCE_LIMIT_FRACTION = 0.8
 #: of the first. A limit above 1 is replaced by 1.
 RELATIVE_LIMITS = tuple(2.0 ** (0.5 * step) for step in range(7))
 #: The first limit allows a mean square to exceed the expected one by this many of its standard
-#: deviations. These limits matter for interim intervals only.
+#: deviations.
 _ALLOWED_DEVIATIONS = 3.0
 #: Smallest allowed excess of a mean square, in units of the expected mean square over the root of
 #: the number of units. It is used if the kurtosis is unknown. For bets and an unknown kurtosis: the
