@@ -826,9 +826,9 @@ def check_fitted(model: Any, X: Any) -> None:
 
     scikit-learn reports estimators without learned attributes as not fitted, but they can predict.
     Therefore an estimator that predicts placeholder rows passes, and so does an object that is not
-    an estimator of scikit-learn.
+    an estimator of scikit-learn or cannot be fitted.
     """
-    if not isinstance(model, BaseEstimator):
+    if not (isinstance(model, BaseEstimator) and hasattr(model, "fit")):
         return
     message = (
         "%(name)s is not fitted. Fit it on training records, which a search has in train_indices_. "

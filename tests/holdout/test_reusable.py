@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -492,6 +493,22 @@ def test_an_unfitted_model_is_rejected_and_costs_nothing():
     with refused(NotFittedError, "train_indices_"):
         holdout.final_report(LogisticRegression())
     assert len(holdout.history()) == 0
+
+
+class Rule(ClassifierMixin, BaseEstimator):
+    """A rule that is written by hand and cannot be fitted."""
+
+    classes_ = np.array([0, 1])
+
+    def predict(self, X):
+        return (X[:, 0] > 0.0).astype(int)
+
+
+def test_a_rule_that_cannot_be_fitted_is_scored_and_reported():
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    holdout = ReusableHoldout(X, (X[:, 0] > 0.0).astype(int), random_state=0)
+    assert holdout.score(Rule(), 0.9, scoring="accuracy") > 0.8
+    assert holdout.final_report(Rule(), scoring="accuracy").value == 1.0
 
 
 def test_bounds_of_regression_errors_never_come_from_the_holdout():
