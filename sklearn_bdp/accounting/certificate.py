@@ -156,9 +156,10 @@ def vacuous_title(n: int, error: str, *, of_range: str = "") -> str:
 
 
 def holdout_text(n: int, n_effective: float, correlation: str) -> str:
-    """Return the number, the dependence and the effective number of holdout records, as text.
+    """Return the number of holdout records as text, with their effective number if dependent.
 
-    ``correlation``: the description of their dependence.
+    ``correlation``: the description of their dependence, which is shown if it starts with their
+    number.
     """
     if correlation in ("", "independent records"):
         return f"{n:,} independent records"
@@ -171,7 +172,7 @@ def holdout_text(n: int, n_effective: float, correlation: str) -> str:
 
 
 def privacy_text(dp_epsilon: float, bdp_epsilon: float) -> str:
-    """Return the levels of ordinary and of Bayesian differential privacy as text."""
+    """Return the levels of ordinary and of Bayesian differential privacy, if finite, as text."""
     if not math.isfinite(dp_epsilon):
         return "none: no finite level is claimed"
     return f"ε′ = {dp_epsilon:.4g} (DP), ε = {bdp_epsilon:.4g} (Bayesian DP)"

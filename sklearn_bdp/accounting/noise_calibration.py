@@ -19,6 +19,7 @@ from scipy.stats import norm
 
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.correlation.base import Bound, CorrelationModel
+from sklearn_bdp.mechanisms.noise import fine_step
 from sklearn_bdp.utils.root_finding import crossing
 from sklearn_bdp.utils.validation import (
     check_array,
@@ -448,7 +449,8 @@ def smallest_accuracy(required_n: Callable[..., Any], n: int) -> float:
 
 # -- Defaults that depend on public quantities -----------------------------------------------------
 
-# Expected fraction of queries whose correct predictions exceed their thresholds by chance.
+# Expected fraction of queries whose correct predictions exceed their thresholds by chance, by a
+# normal approximation.
 FALSE_ALARM_RATE = 0.0006
 # Fraction of a batch's false alarms that leading predictions get, halved from rank to rank.
 LEADER_FRACTION = 0.7
@@ -457,7 +459,7 @@ RESOLUTION_FRACTION = 0.5
 # Noise margin of the first round as a fraction of the same half-width.
 NOISE_FRACTION = 0.015
 # Noise scales of a final report as a fraction of those of other answers, if no lifetime level of
-# privacy is declared: its margin is then a few hundredths of its half-width.
+# privacy is declared.
 FINAL_NOISE_FRACTION = 0.3
 # Fraction of a holdout's failure probability that is spent on noise. A tenth costs sampling 0.1
 # nats (1% of width) and allows a third more noise than a hundredth.
@@ -471,15 +473,15 @@ ZHAO_C = 0.5  # c of Zhao 2017, Theorem 2: T = (1+c)τ/2
 
 
 def auto_threshold(prediction, n_effective, n_train):
-    r"""Return thresholds that correct predictions exceed less than once in 1,000 queries.
+    r"""Return thresholds that correct predictions rarely exceed, by a normal approximation.
 
     .. math:: T_j = z_{p_j/2} \sqrt{\tilde v_j (1 - \tilde v_j) (1/n_{\mathrm{eff}} + 1/n_D)}
 
     with the normal quantile :math:`z` and the prediction :math:`\tilde v`, shrunken slightly
     towards 1/2 so that a prediction of exactly 1 allows one error. The probabilities :math:`p_j`
     of the ``m`` predictions passed together (a batch, or its unanswered queries) sum to at most
-    ``m * FALSE_ALARM_RATE``. Leading predictions get most of it and thereby the narrowest
-    intervals, because these candidates may be selected. The rate is that of all ``m`` together.
+    ``m * FALSE_ALARM_RATE``. Leading predictions get most of it, because these candidates may be
+    selected.
 
     Theory G4 and G5: a threshold may depend on public quantities. Predictions and thresholds are in
     units of [0, 1]. ``n_effective`` is that of the holdout, ``n_train`` the number of records
@@ -515,7 +517,7 @@ def auto_resolution(n_effective: float, *, beta: float = 0.05) -> float:
 
 
 def auto_scales(n_effective, *, failure, beta=0.05, fraction=NOISE_FRACTION):
-    """Return Laplace scales of threshold, query and answer noise that hardly widen intervals.
+    """Return Laplace scales of threshold, query and answer noise for a small noise margin.
 
     ``n_effective`` is the effective number of holdout records, ``beta`` the failure probability of
     all intervals together. ``failure`` is the failure probability of the first round's comparison
@@ -553,19 +555,17 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
             f"no positive DP level makes the answers {epsilon:g}-BDP under this correlation "
             f"({model.describe()}): ask for a larger epsilon, or use epsilon='auto'."
         )
-    # The mechanism's grid adds 2^-44 (or a little more, with its scales) to the sensitivity.
-    dp_epsilon /= 1.0 + n * 2.0**-40
     # Theory T1, one threshold: ε′ = Δ(1/σT + 2B/σq + B/σa). The answers get a fraction of ε′. The
     # query noise gets (2B)^{2/3} times as much as the threshold noise (Lyu, Su, Li 2017, Section
     # 4.2).
     ratio = (2.0 * budget) ** (2.0 / 3.0)
 
-    def scales_at(answer_fraction):
-        """Return the scales of threshold, query and answer if answers get a fraction of ε′."""
-        comparison_epsilon = (1.0 - answer_fraction) * dp_epsilon * n
+    def scales_at(answer_fraction, level):
+        """Return the scales of threshold, query and answer if answers get a fraction of a level."""
+        comparison_epsilon = (1.0 - answer_fraction) * level * n
         threshold_scale = (1.0 + ratio) / comparison_epsilon
         query_scale = 2.0 * budget * (1.0 + ratio) / (comparison_epsilon * ratio)
-        return threshold_scale, query_scale, budget / (answer_fraction * dp_epsilon * n)
+        return threshold_scale, query_scale, budget / (answer_fraction * level * n)
 
     def max_margin(scales):
         threshold_scale, query_scale, answer_scale = scales
@@ -574,7 +574,13 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
             answer_margin(failure=failure, answer_scale=answer_scale),
         )
 
-    scales = min(map(scales_at, np.linspace(0.05, 0.95, 181)), key=max_margin)
+    # The mechanism's fine grid adds its step, which grows with the scales, to the sensitivity.
+    for step in (2.0**-40, fine_step(MAX_SCALE)):
+        level = dp_epsilon / (1.0 + n * step)
+        candidates = [scales_at(fraction, level) for fraction in np.linspace(0.05, 0.95, 181)]
+        scales = min(candidates, key=max_margin)
+        if fine_step(*scales) <= step:
+            break
     if not max(scales) < MAX_SCALE:
         raise ValueError(
             f"epsilon={epsilon:g} needs noise of scale {max(scales):.3g} on scores in [0, 1]: "
@@ -587,7 +593,7 @@ def zhao_scales(n, *, model, n_queries, budget, beta, threshold=None):
     r"""Return the noise scales, threshold and :math:`\tau` of Zhao 2017, Theorem 2, as printed.
 
     Scales are those of threshold, query and answer, in a tuple. Arguments are those of
-    :func:`zhao_accuracy`. Theorem 2 is valid for any c in (0, 1). With a given threshold
+    :func:`zhao_accuracy`. Theorem 2 allows any c in (0, 1). With a given threshold
     :math:`T = (1+c)\tau/2`, c is the largest one whose :math:`n_\#` is at most ``n``, which gives
     the smallest :math:`\tau`. Without a threshold, c is 1/2 and :math:`\tau` the smallest one. If
     there are too few records, c is 1/2 and :math:`\tau = 2T/(1+c)`, or 1 without a threshold.

@@ -5,7 +5,7 @@ weights of all queries that the analyst could have made sum to at most 1, so the
 union bound (theory G2′). The next holdout score is predicted from the
 cross-validated score and from earlier releases. A mixture of distributions over scales and tails
 around that prediction assigns a code length to each cell that may be released. Functions of this
-module read no data: they depend on cross-validated scores and on released cells only.
+module read no data: they depend on public quantities and on released results only.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from sklearn_bdp.utils.validation import (
 )
 
 # Prior counts of complaints and checks of the holdout (theory G21): 20 checks without a complaint
-# cost 0.18 nats in all, a first complaint about 3 and the log of the number of findings. A larger
-# prior count of complaints makes checks without a complaint more expensive.
+# cost 0.18 nats in all, a complaint at the first check about 3 and the log of the number of
+# findings. A larger prior count of complaints makes checks without a complaint more expensive.
 _PRIOR_COMPLAINTS = 0.05
 _PRIOR_CHECKS = 1.05
 #: Number of ways in which a report may not finish: an interrupt, an error, a process that died.
@@ -45,9 +45,9 @@ class SpendingPolicy:
     ``reserve`` in [0, 1].
     """
 
-    #: a of the weights of batches. A larger one makes the first batch more expensive and later ones
-    #: cheaper: with 3 the first pays ln 4 and the tenth ln 52 nats, with 1 they pay ln 2 and ln
-    #: 110.
+    #: a of the weights of batches. A larger one makes the first batch more expensive and late ones
+    #: cheaper: without a reserve, with 3 the first pays ln 4 and the tenth ln 52 nats, with 1 they
+    #: pay ln 2 and ln 110.
     batch_offset: float
     #: Fraction of the failure probability that only a final report may use (theory G17, amended).
     reserve: float
@@ -59,7 +59,7 @@ class SpendingPolicy:
 
 
 #: Policies by the name that ``spending`` accepts. The final report is the number that users
-#: publish: interim intervals of "final" pay ln 10 nats, a fifth of their width.
+#: publish: interim intervals of "final" pay ln 10 nats for the reserve.
 SPENDING_POLICIES = {
     "final": SpendingPolicy(
         batch_offset=1.0,
@@ -253,9 +253,9 @@ _SQUARED_SCORE_SCALES = SCORE_SCALES[:, None, None] ** 2
 _SQUARED_OFFSET_SCALES = OFFSET_SCALES[:, None] ** 2
 # Prior deviation of the common offset between cross-validated and holdout scores.
 OFFSET_DEVIATION = 0.04
-# Cross-validated scores nearer than this share their offset, more distant ones do not (G14).
+# Scale of the distances of cross-validated scores that share their offset (G14).
 BANDWIDTH = 0.12
-# Number of latest released pairs that are used: later queries are nearer to the next ones.
+# Number of latest released pairs that are used.
 MAX_PAIRS = 64
 
 _GRID = np.linspace(0.0, 1.0, 129)  # cross-validated scores at which the offset is computed
@@ -276,8 +276,7 @@ _EVEN_WEIGHT = 0.15  # fraction of the weights of ranks that is spread evenly; t
 # that the first limit is too low, and probability that each further limit is.
 _LIMIT_SURPRISE = 0.05
 _FURTHER_LIMIT_SURPRISE = 0.3
-#: The same as the first one if an earlier limit was too low: the limit that the holdout confirmed
-#: then is nearly always high enough for later queries of the same holdout.
+#: The same as the first one if the last limit was not the lowest.
 _SURPRISE_OF_RAISED_LIMIT = 0.1
 
 
@@ -313,8 +312,8 @@ class PredictiveCode:
         Sum and number of the values of :meth:`observe_surprise`, both with exponential decay.
     spreads : dict
         For each metric of :meth:`charge_limit`, by name: the number of the limit that was last high
-        enough, the number of queries since it rose, and the number of those whose first limit was
-        high enough.
+        enough, or of the highest; the number of queries since a limit other than the first one
+        tried was high enough; and the number of those whose first limit was high enough.
 
     Examples
     --------
@@ -508,7 +507,7 @@ class PredictiveCode:
         The code length is in nats. Limits are numbered in ascending order and tried from
         ``first_limit`` or, if it is larger, :meth:`first_limit` on; ``limit=None``: none of the
         ``n_limits`` is high enough. The probability that the first one is high enough is learned
-        from the queries since the limit last rose, so that it soon costs next to nothing.
+        from the queries since another limit was high enough.
         """
         last_limit, n_queries, n_first = self.spreads.get(metric, [0, 0, 0])
         first_tried = max(first_limit, last_limit)
@@ -552,7 +551,7 @@ def _offset_curves(pair_columns, grid):
     growth = np.exp(np.square(np.square(np.square(np.minimum(distance, _MAX_DISTANCE)))))
     total_variance = growth * (variances + OFFSET_DEVIATION**2)
     local_precision = (distance <= _MAX_DISTANCE) / (total_variance - OFFSET_DEVIATION**2)
-    # The prior is one more difference, of 0, which is weighed like the others.
+    # The prior is one more difference, of 0, with a weight of its own.
     precision = local_precision
     prior_weight = np.full(len(grid), 0.01)
     offset = np.zeros(len(grid))

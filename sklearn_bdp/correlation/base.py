@@ -53,8 +53,7 @@ class CorrelationModel(FrozenValue, ABC):
     """Base class of correlation models: frozen, comparable, picklable, cheap to copy.
 
     ``n`` is the number of records, in bounds that of the holdout. Leakage and influence are in
-    nats.
-    Two models are equal when they are of one class and hold the same content. After
+    nats. Two models are equal when they are of one class and hold the same content. After
     ``_freeze(...)`` of that content, no attribute can be assigned. Results may be cached; the cache
     is bounded and never part of a pickle.
     """
@@ -193,13 +192,13 @@ class CorrelationModel(FrozenValue, ABC):
             Number of folds, at least 2.
         random_state : None, int or numpy.random.Generator, default=None
             ``None``: folds are not random. Otherwise records, or groups of one size, are shuffled
-            first. A single chain, dates, and graphs with a buffer do not read it.
+            first. Models in time, and graphs with a buffer, may ignore it.
 
         Returns
         -------
         list of tuple of ndarray
             ``n_splits`` pairs ``(train, test)``. Every record is in exactly one test set, except
-            the first block of folds that train on earlier records only.
+            the first block (of each sequence) of folds that train on earlier records only.
 
         Raises
         ------

@@ -61,7 +61,7 @@ MIN_SCORES = 16
 #: Factor by which estimates are multiplied (theory G11), because they may well fall short.
 SAFETY_FACTOR = 1.5
 
-#: Scores per autocorrelation time below which the estimate itself falls short.
+#: Scores per autocorrelation time below which a caveat says that the estimate may fall short.
 MIN_SCORES_PER_TIME = 100
 
 
@@ -134,7 +134,7 @@ class MarkovChain(CorrelationModel):
         cls, transition: ArrayLike = (), *, observed: bool = False, interpolation: bool = False
     ) -> Any:
         """Return a chain, or an :class:`Interpolation` if ``interpolation=True``."""
-        if not interpolation:
+        if not check_boolean("interpolation", interpolation):
             return super().__new__(cls)
         if not cls(transition, observed=observed).observed:
             raise ValueError("interpolation=True needs observed=True.")
@@ -195,7 +195,7 @@ class MarkovChain(CorrelationModel):
         states : array-like of int, or list of such arrays
             States ``0 … k-1`` of training records in time; a list holds separate stretches.
         n_states : int, optional
-            Number of states; by default one more than the largest seen.
+            Number of states; by default one more than the largest state seen.
         smoothing : float, default=1.0
             Added to every transition count. If positive, a transition that was not seen has a
             positive probability.
@@ -213,9 +213,9 @@ class MarkovChain(CorrelationModel):
         TypeError
             If ``states`` is not a sequence, or another argument is of a wrong type.
         ValueError
-            If the states are not integers of at least 0, have fewer than 3 transitions, or never
-            change. Also if ``n_states`` is too small, or if ``smoothing`` is 0 and some states
-            never reach others.
+            If the states are not integers of at least 0, have fewer than 3 transitions, or are all
+            the same. Also if ``n_states`` is too small, or if ``smoothing`` is negative, or 0 and
+            some states never reach others.
         """
         sequences = _state_sequences(states)
         largest_state = max(
@@ -258,7 +258,7 @@ class MarkovChain(CorrelationModel):
         Returns
         -------
         MarkovChain
-            Two hidden states whose chain has exactly this autocorrelation time.
+            Two hidden states whose chain has this autocorrelation time.
 
         See Also
         --------
@@ -296,7 +296,8 @@ class MarkovChain(CorrelationModel):
         Raises
         ------
         ValueError
-            If ``scores`` has another shape, or no candidate has at least 16 scores.
+            If ``scores`` has another shape or an infinite value, or no candidate has at least 16
+            scores.
 
         Notes
         -----
@@ -463,8 +464,8 @@ class MarkovChain(CorrelationModel):
             The Dobrushin coefficient of the power ``gap + 1`` of the transition matrix; for long
             gaps, an upper bound on it.
         """
-        # Theory H6: total variation between cut and uncut distribution of the first holdout state;
-        # beyond the computed powers by submultiplicativity.
+        # Theory H6 bounds the total variation between cut and uncut distribution of the first
+        # holdout state; beyond the computed powers by submultiplicativity.
         coefficients = self._power_coefficients()
         n_steps = check_integer("gap", gap, low=0) + 1
         if n_steps <= len(coefficients):
@@ -549,22 +550,22 @@ def _state_sequences(states):
 
 
 def _check_transitions(sequences, n_transitions):
-    """Raise ValueError if sequences are too short or never change, so that smoothing would decide.
+    """Raise ValueError if there are too few transitions, or if all states are the same.
 
     ``n_transitions``: number of transitions in all sequences.
     """
     if n_transitions < MIN_TRANSITIONS:
         raise ValueError(
-            f"states must hold at least {MIN_TRANSITIONS} transitions, got {n_transitions}: "
-            "smoothing would make the chain an independent one. Pass a longer history, or "
-            "declare MarkovChain.from_autocorrelation_time(records)."
+            f"states must hold at least {MIN_TRANSITIONS} transitions, got {n_transitions}, which "
+            "do not show how strong the dependence is. Pass a longer history, or declare "
+            "MarkovChain.from_autocorrelation_time(records)."
         )
     distinct_states = {int(state) for sequence in sequences for state in np.unique(sequence)}
     if len(distinct_states) == 1:
         raise ValueError(
             f"states must hold at least 2 different states, got {n_transitions} transitions "
-            f"that never leave state {distinct_states.pop()}: smoothing would make the chain "
-            "an independent one. Pass a longer history, or declare "
+            f"that never leave state {distinct_states.pop()} and do not show how strong the "
+            "dependence is. Pass a longer history, or declare "
             "MarkovChain.from_autocorrelation_time(records)."
         )
 
@@ -595,7 +596,7 @@ def block_folds(n, n_splits, gap, *, forward=False):
 
     Training sets drop ``gap`` records on both sides of the block. ``forward``: whether training
     sets have earlier records only; then the first block is not a test set. Raises ValueError if a
-    training set would be empty, or if there are too few records for ``n_splits`` blocks.
+    training set would be empty, or if there are too few records.
     """
     n_untested_blocks = int(forward)
     n_splits = check_splits(
@@ -620,8 +621,8 @@ def block_folds(n, n_splits, gap, *, forward=False):
 class Interpolation(ComponentModel):
     """An observed chain for interpolation: ``MarkovChain(P, observed=True, interpolation=True)``.
 
-    Of two consecutive records at most one is held out. Given its two neighbors in time, a record
-    is independent of all others, however strong the dependence is.
+    Of two consecutive records at most one is held out. Given its neighbors in time, a record is
+    independent of all others, however strong the dependence is.
     """
 
     fingerprint_name = "Interpolation"
@@ -665,7 +666,7 @@ class Interpolation(ComponentModel):
 
 
 def stationary_distribution(matrix: Array) -> Array:
-    """Return the stationary distribution of an irreducible chain: positive, sums to one."""
+    """Return the stationary distribution of an irreducible chain."""
     # Grassmann, Taksar and Heyman 1985: elimination without subtractions, so that every entry
     # is found to relative precision, however nearly the chain decomposes.
     reduced = matrix.copy()  # rows and columns of states that are not eliminated: a smaller chain
@@ -717,10 +718,11 @@ def block_variance_proxy(n_affected, n):
     """Return the smallest sum of squared martingale ranges for a grid of block lengths (theory H4).
 
     ``n_affected`` is the effect of a block on the records after it, in units of one record. For
-    concentration it is the sum of the Dobrushin coefficients of the powers, that is, the expected
-    number of records that still differ after two chains were started apart and coupled maximally
-    (Griffeath 1975). For leakage it is the leakage that later records add, divided by the DP level.
-    The result is in units of the squared effect of one record, such as the squared sensitivity.
+    concentration it is the sum of the Dobrushin coefficients of the powers, which bounds the
+    expected number of records that still differ after two chains were started apart and coupled
+    maximally (Griffeath 1975). For leakage it is the leakage that later records add, divided by the
+    DP level. The result is in units of the squared effect of one record, such as the squared
+    sensitivity.
     """
     lengths = np.unique(np.clip(np.ceil(n_affected * np.linspace(0.25, 4.0, 200)), 1, n))
     lengths = np.union1d(lengths, [1.0, float(n)])
@@ -780,7 +782,7 @@ def slow_autocorrelation_time(scores: ArrayLike) -> float:
     residuals = series - series.mean()
     variance = float(np.mean(residuals**2))
     # Squared cosine coefficients, the lowest frequency first, in units of the variance: about
-    # independent. The mean of the first ones is the autocorrelation time.
+    # independent. The mean of the first ones estimates the autocorrelation time.
     power = np.zeros(len(series) - 1)
     if variance > 1e-24 * max(1.0, float(np.abs(series).max())) ** 2:  # not a constant series
         power = dct(residuals, norm="ortho")[1:] ** 2 / variance

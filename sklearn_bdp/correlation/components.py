@@ -175,7 +175,7 @@ class Independent(ComponentModel):
 
 
 class ConditionallyIndependent(ComponentModel):
-    """Holdout records in components that are independent given the training labels (theory G27).
+    """Holdout records in components that are independent given all other records (theory G27).
 
     ``codes``: the component of each record; ``words``: the text of :meth:`describe`; ``target``:
     the records that intervals refer to, a noun phrase; ``caveats``: sentences for certificates;
@@ -297,7 +297,7 @@ def _labels_by_type(labels):
 def _label_list(groups):
     """Return labels as a list or another sequence, one label for each record.
 
-    Raises TypeError or ValueError for text, mappings and tables, and if there are no labels.
+    Raises TypeError or ValueError for text, dicts and tables, and if there are no labels.
     """
     if isinstance(groups, str | bytes | dict) or not hasattr(groups, "__len__"):
         raise TypeError(f"groups must be an array, one label per record, got {groups!r:.40}.")
@@ -328,7 +328,7 @@ def label_codes(groups):
             raise TypeError(
                 f"groups must hold hashable labels, got {label!r} at position {position}."
             ) from error
-        if label != label:  # only NaN differs from itself
+        if label != label:  # NaN and NaT differ from themselves
             raise ValueError(
                 f"groups must not hold NaN, got NaN at position {position}. Drop such "
                 "records, or give each its own group if it is independent of all others."
@@ -354,7 +354,7 @@ class Groups(ComponentModel):
     Raises
     ------
     TypeError
-        If the labels are text, a mapping or no sequence, or if one is not hashable.
+        If the labels are text, a dict or no sequence, or if one is not hashable.
     ValueError
         If there are no labels, or several for each record, or if they contain NaN or mix numbers
         and text.
@@ -408,9 +408,9 @@ def unnamed_groups(codes, identities=None):
 class GroupIdentities:
     """Labels of groups as numbers, by which groups of two data sets are compared.
 
-    ``digests``: one number per group, in the order of codes, equal for equal labels. ``numbered``:
-    whether the labels are just 0 … k-1 or 1 … k. ``index``: the index of the pandas series that
-    held the labels, None for other containers; not pickled.
+    ``digests``: one number per group, in the order of codes. ``numbered``: whether the labels are
+    just 0 … k-1 or 1 … k. ``index``: the attribute of this name of the container of the labels,
+    such as a pandas series, None if it has none; not pickled.
     """
 
     def __init__(self, digests, *, numbered=False, index=None):
@@ -462,7 +462,7 @@ def count_shared_labels(model, other_model):
 
 
 def group_digests(model):
-    """Return a number for each group of a model, equal for equal labels; empty without labels."""
+    """Return the number of each group's label; empty if the labels are not known."""
     identities = getattr(model, "_identities", None)
     return np.array([], np.uint64) if identities is None else identities.digests
 
@@ -470,9 +470,10 @@ def group_digests(model):
 def check_row_order(name, model, *tables):
     """Raise ValueError, or warn, if the index of the records contradicts the order of a model.
 
-    This is the order of groups, or of nodes with names. Also raises if the order of nodes with
-    names is unknown. ``name``: the parameter that holds the model. ``tables``: one table with all
-    records of the model, or the training records followed by the validation records.
+    This is the order of groups, which is compared with a single table, or of nodes with names. Also
+    raises if the order of nodes with names is unknown. ``name``: the parameter that holds the
+    model. ``tables``: one table with all records of the model, or the training records followed by
+    the validation records.
     """
     for listed_model in (model, *getattr(model, "models", ())):
         if len(tables) == 1:

@@ -49,7 +49,7 @@ def required_gap(model: Any, failure: float) -> int:
     Returns
     -------
     int
-        For chains, the smallest number of records with this failure probability. For
+        For chains, the smallest number of records that keeps to this failure probability. For
         :class:`TimeOrdered`, its horizon in dates if that is more than 1. Otherwise 0.
 
     Raises
@@ -103,9 +103,9 @@ def n_split_components(model: Any, train: Array, test: Array) -> int:
     int
         0 if the split is valid. Of several sequences, only those count in which a training record
         is later than a test record. Of a :class:`DependencyGraph` with ``reach="edges"``, it is the
-        number of test records with a neighbor in the training set. Always 0 for records in time
-        order, for models whose bounds are valid given all other records, and for models that
-        describe any number of records.
+        number of test records with a neighbor in the training set. It is also 0 for other models in
+        time order, for other models whose bounds are valid given all other records, and for models
+        that describe any number of records.
     """
     if model.n_records is None:
         return 0
@@ -130,6 +130,6 @@ def match_nodes(model: Any, train: Array, holdout: Array) -> Any:
     Returns
     -------
     NodeMatching or None
-        None for models and splits that put no neighbors on both sides.
+        None for models that hold out no single nodes, and for holdouts of whole components.
     """
     return None

@@ -1,7 +1,7 @@
 """Dates of records: how they are read, how they order records, and spans of time between them.
 
-The order of records is read from dates and never guessed (theory G26 needs it). An index of text
-that is not ISO is rejected, with the call that would parse it in the error.
+The order of records is read from dates (theory G26 needs it). Text that is not ISO is rejected, and
+the error shows calls that may parse it.
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ def date_numbers(times: Any, name: str = "times") -> Array:
 
     Dates in any container, and periods in a series or index, become ``datetime64[ns]`` (in UTC if
     they have a zone), numbers stay numbers. Text is read if all of it is ISO days, times or months.
-    Raises ValueError for other text, tables, missing dates, and other types.
+    Raises ValueError for other text, tables and missing dates.
     """
     _check_one_per_record(times, name)
     values = _date_values(times, name)
+    if values.ndim != 1 or not len(values):
+        raise ValueError(f"{name} must hold one date per record, got shape {values.shape}.")
     if values.dtype.kind not in "iufM":
         raise ValueError(
             f"{name} must be dates or numbers, got {values.dtype}. Pass the date of each record, "
             "such as times=X['date']."
         )
-    if values.ndim != 1 or not len(values):
-        raise ValueError(f"{name} must hold one date per record, got shape {values.shape}.")
     is_missing = np.isnat(values) if values.dtype.kind == "M" else np.isnan(values.astype(float))
     if is_missing.any():
         n_missing = int(is_missing.sum())
@@ -111,7 +111,7 @@ def _date_values(times, name):
     Raises ValueError for text that is not ISO, and for objects that are not dates.
     """
     container = getattr(times, "array", times)  # of a pandas series or index
-    if hasattr(container, "asi8"):  # dates or periods of pandas
+    if hasattr(container, "asi8"):  # dates, periods or timedeltas of pandas
         dates = container.to_timestamp() if hasattr(container, "to_timestamp") else container
         return np.asarray(dates.asi8).view(f"M8[{dates.unit}]").astype("M8[ns]")
     values = container
@@ -120,11 +120,11 @@ def _date_values(times, name):
         # As an array of text, NaN among text would become "nan".
         has_text = any(isinstance(entry, str) for entry in entries)
         values = np.asarray(entries, dtype=object if has_text else None)
-    return _read_objects(values, name) if values.dtype.kind in "OUS" else values
+    return _read_objects(values, name) if values.dtype.kind in "OUS" and values.size else values
 
 
 def _read_objects(values, name):
-    """Return text or objects as ``datetime64[ns]``; missing values become NaT.
+    """Return text or objects, at least one, as ``datetime64[ns]``; missing values become NaT.
 
     Raises ValueError unless there are others, and all are dates, or all are text of one ISO form.
     """
@@ -138,7 +138,10 @@ def _read_objects(values, name):
     if present_entries and all(
         isinstance(entry, datetime.date | np.datetime64) for entry in present_entries
     ):
-        dates = [_in_utc(entry) for entry in entries]
+        dates = [
+            np.datetime64("NaT") if absent else _in_utc(entry)
+            for entry, absent in zip(entries, are_missing, strict=True)
+        ]
         return np.array(dates, dtype="M8[ns]").reshape(values.shape)
     if _all_iso(present_entries):
         texts = [
@@ -153,7 +156,7 @@ def _read_objects(values, name):
 
 
 def _iso_dates(texts, name):
-    """Return dates in ISO text as an array of dates, in UTC where they have a zone.
+    """Return dates in ISO text as an array of dates, in UTC if they have a zone.
 
     Raises ValueError for text such as a month 13. ``name``: the parameter, for the error.
     """
@@ -195,12 +198,7 @@ def _is_iso_date(text):
 
 
 def _in_utc(date):
-    """Return a date with a time zone in UTC, without the zone; other dates unchanged.
-
-    NaT for None, NaN and NaT.
-    """
-    if date is None or date != date:
-        return np.datetime64("NaT")
+    """Return a date with a time zone in UTC, without the zone; other dates unchanged."""
     if getattr(date, "tzinfo", None) is None:
         return date
     return date.astimezone(datetime.UTC).replace(tzinfo=None)
@@ -214,7 +212,7 @@ def _all_iso(values):
 
 
 def parsing_call(values: Any, expression: str) -> str:
-    """Return code by which pandas parses dates in text: the calls with all possible formats.
+    """Return code by which pandas may parse dates in text: a call for each known format that fits.
 
     An unknown format is ``…`` in the code. ``expression``: code of the user that gives these
     values, such as ``X.index``.
@@ -234,7 +232,7 @@ def parsing_call(values: Any, expression: str) -> str:
 
 
 def _formats_of(texts):
-    """Return the formats, for ``strptime``, each of which reads all texts; empty if none does.
+    """Return the known formats, for ``strptime``, each of which reads all texts.
 
     If all texts are equally many digits, this number decides.
     """
@@ -291,14 +289,14 @@ def date_level(index: Any) -> Any:
 def index_dates(X: Any, name: str = "X") -> Array | None:
     """Return the dates in the index of a frame as :func:`date_numbers`.
 
-    None if ``X`` is not a frame or series of pandas, or if its index has ascending numbers and no
-    dates.
+    None if ``X`` is not a frame or series of pandas, or if its index has strictly ascending numbers
+    and no dates.
 
     Raises
     ------
     ValueError
-        If a date is missing, if clocks were set back, or if the index may hold dates without
-        showing the order in time: text, levels, or numbers that do not ascend.
+        If a date is missing, if clocks seem to have been set back, or if the index may hold dates
+        without showing the order in time: text, levels, or numbers that do not ascend strictly.
     """
     index: Any = getattr(X, "index", None)
     if not hasattr(index, "is_monotonic_increasing"):  # not a frame of pandas
@@ -564,9 +562,9 @@ def step_name(dates: Array) -> str:
 
 
 def describe_calendar_gaps(dates: Array) -> str:
-    """Return a sentence on dates that are missing from a regular calendar.
+    """Return a sentence on steps between dates that are longer than usual.
 
-    It is empty if none are, or if ``dates`` are numbers.
+    It is empty if there are none, or if ``dates`` are numbers.
     """
     if dates.dtype.kind != "M":
         return ""

@@ -123,7 +123,7 @@ class WorstOf(CorrelationModel):
         )
 
     def _splitting_model(self, n):
-        """Return a model whose splits separate no dependent records under any of the models.
+        """Return a model whose splits are valid under all of the models.
 
         Raises ValueError if there is none.
         """
@@ -296,9 +296,9 @@ def check_declared(correlation: object) -> None:
 
 
 def declares_time_order(correlation: object) -> bool:
-    """Return whether an argument declares rows in time order: ``"time"``, or a model of them.
+    """Return whether an argument is ``"time"``, or a model of records in time order.
 
-    False for arguments that are not a model yet, such as a transition matrix.
+    False for arguments from which such a model is made, such as a transition matrix.
     """
     if isinstance(correlation, CorrelationModel):
         return correlation.sampling_scheme(correlation.n_records or 1).in_time_order

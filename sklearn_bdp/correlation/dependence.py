@@ -94,13 +94,14 @@ def independence_test(
         Which model scored a record, for example the number of its test fold. Scores are compared
         within folds only, because models of some folds are better.
     level : float, default=0.005
-        Significance of each test. The default fails in one of 200 tables of independent records.
+        Significance of each test. The default fails in one of 200 tables of independent records, or
+        fewer.
 
     Returns
     -------
     DependenceReport
         The result. A misfit raises no error and no warning. The ``p_value`` is None if there are
-        fewer than 40 scores, or if they do not vary.
+        fewer than 40 scores, or if they do not vary within folds.
 
     See Also
     --------
@@ -241,7 +242,7 @@ def _permutation_p_value(columns, statistic, permute):
         standardized.append((statistics - statistics.mean()) / (statistics.std() or 1.0))
     largest = np.max(standardized, axis=0)  # over columns, for each ordering
     observed = largest[0]
-    # Ties count against the alternative, so the test is exact.
+    # Ties count against the alternative, so the test keeps its level.
     is_as_large = largest >= observed - 1e-9 * (1.0 + abs(observed))
     return float(is_as_large.mean())
 
@@ -264,7 +265,7 @@ def _permutation_function(n, strata=None):
 def _autocorrelation_statistic(orderings):
     """Return the largest standardized sum of autocorrelations of each row.
 
-    The sums are over lags up to 1, 2, 4, … n / 10.
+    The sums are over lags up to 1, 2, 4, …, the last of at most n / 10 (or 1).
     """
     n = orderings.shape[1]
     max_lags = 2 ** np.arange(int(np.log2(max(1, n // 10))) + 1)

@@ -37,7 +37,7 @@ class FrozenValue:
         set_content(self, content)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of the canonical content: equal for equal models.
+        """Return the SHA-256 of the canonical content: the same for equal values.
 
         Returns
         -------

@@ -170,8 +170,8 @@ class DependencyGraph(GraphModel, Groups):
     TypeError
         If the object is not a graph.
     ValueError
-        If a matrix is not square, is empty, or has a negative or NaN entry, or if a form can be
-        read in two ways.
+        If a matrix is not square, is empty, or has a negative or NaN entry, if a form can be read
+        in two ways, or if ``nodelist`` does not name every node once.
 
     See Also
     --------
@@ -238,8 +238,10 @@ class DependencyGraph(GraphModel, Groups):
 
         Raises
         ------
+        TypeError
+            If ``edges`` is a graph, a mapping or no sequence.
         ValueError
-            If an end is not a node, or the array can be read in two ways.
+            If an end is not a node, or if ``edges`` have another shape or can be read in two ways.
 
         Examples
         --------
@@ -287,8 +289,8 @@ class DependencyGraph(GraphModel, Groups):
             return super().folds(n, n_splits, random_state=random_state)
         n_splits = check_splits(n_splits, n, "records")
         graph = self.adjacency_  # the folds depend on it alone, not on random_state
-        # Consecutive nodes of this order are close in the graph, so that few of their neighbors are
-        # outside a fold and lost to training.
+        # Consecutive nodes of this order tend to be close in the graph, so that fewer of their
+        # neighbors are outside a fold and lost to training.
         order = reverse_cuthill_mckee(graph, symmetric_mode=True)
         folds = []
         for test in np.array_split(order, n_splits):
@@ -303,7 +305,7 @@ class DependencyGraph(GraphModel, Groups):
         return folds
 
     def _check_component_sizes(self, n, max_size):
-        """Raise ValueError if a component has more than ``max_size`` of ``n`` records."""
+        """Raise ValueError if a component has more than ``max_size`` of several records."""
         if self.sizes_.max() > max_size and n > 1:
             raise ValueError(
                 f"correlation has one connected component with {self.sizes_.max()} of {n} records. "
@@ -372,7 +374,7 @@ def _match_graph_nodes(model: GraphModel, train: Array, holdout: Array) -> NodeM
 
 @match_nodes.register
 def _match_no_nodes(model: DependencyGraph, train: Array, holdout: Array) -> None:
-    return None  # whole components or a buffer: no neighbor is on the other side
+    return None  # it holds out whole components, or nodes with a buffer
 
 
 GIVEN_NODES = "these nodes, given the training nodes"
@@ -474,7 +476,7 @@ class UnknownStrengthNetwork(GraphModel):
         return nodes_given_rest(self, indices, codes)
 
     def training_model(self, indices: ArrayLike) -> CorrelationModel:
-        """Return independent records, so that folds are random; no guarantee depends on them."""
+        """Return independent records: folds ignore the graph, and no guarantee depends on them."""
         return unnamed_groups(np.arange(len(check_indices(indices, self.n_records))))
 
 
@@ -497,7 +499,8 @@ def _labeled_positions(parameter, labeled_nodes, names, *, labels_are_mask):
     """Return the positions in ``names`` of the nodes with a row in ``X``, in row order.
 
     ``labeled_nodes``: their names, or a mask of all nodes (``labels_are_mask``). ``parameter``: the
-    argument that held them, for errors. Raises ValueError unless they are distinct nodes.
+    argument that held them, for errors. Raises ValueError unless they are distinct nodes, at least
+    one.
     """
     n_nodes = len(names.values)
     if labels_are_mask:
@@ -594,8 +597,8 @@ def independent_set(graph, max_rows, rng):
 
     ``graph`` is a CSR array with one row per record. Its first columns are records; each further
     column is a component of nodes without a record, which at most one chosen row may touch. Rows
-    come in the order of ``Exp(1) / (1 + degree)``: the weights undo the preference of greedy sets
-    for nodes of low degree. Reads the graph and the seed only.
+    come in the order of ``Exp(1) / (1 + degree)``: the weights counter the preference of greedy
+    sets for nodes of low degree. Reads the graph and the seed only.
     """
     n, n_columns = graph.shape
     order = np.argsort(rng.exponential(size=n) / (1.0 + np.diff(graph.indptr)), kind="stable")

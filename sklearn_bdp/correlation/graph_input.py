@@ -1,7 +1,7 @@
 """Forms in which callers give a graph: matrices, networkx, neighbor lists, edges.
 
 Each form becomes :class:`EdgeData`, from which a symmetric matrix with one row per node and the
-:class:`NodeNames` are made. No form is guessed: ambiguous input is rejected.
+:class:`NodeNames` are made. Ambiguous input is rejected.
 """
 
 from __future__ import annotations
@@ -199,9 +199,9 @@ class EdgeData:
         Raises
         ------
         ValueError
-            If ``nodelist`` misses a node, or is passed for nodes without names. Also if it is not
-            passed and integer nodes do not ascend: then it is unknown whether rows are in graph
-            order or in that of the integers.
+            If ``nodelist`` does not name every node once, or is passed for nodes without names.
+            Also if it is not passed and integer nodes do not ascend: then it is unknown whether
+            rows are in graph order or in that of the integers.
         """
         if self.names is None:
             if nodelist is not None:
@@ -651,7 +651,7 @@ def _edge_ends(edges):
 def _ends_of_list(items):
     """Return the sources and the targets of a list of pairs, or of two lists.
 
-    Raises ValueError for other lists, and if both readings are possible.
+    Raises ValueError for other lists, and if lists of two pairs may be other edges as two lists.
     """
     lengths = {
         len(item) if np.iterable(item) and not isinstance(item, str) else 0 for item in items
@@ -673,7 +673,7 @@ def _ends_of_list(items):
 def _ends_of_array(array):
     """Return the sources and the targets of an array of shape (n_edges, 2) or (2, n_edges).
 
-    Raises ValueError for other shapes, and if both readings are possible.
+    Raises ValueError for other shapes, and if two pairs may be other edges as an edge index.
     """
     if array.ndim != 2 or 2 not in array.shape:
         raise ValueError(f"edges must have shape (n_edges, 2) or (2, n_edges), got {array.shape}.")

@@ -31,8 +31,8 @@ from sklearn_bdp.correlation.network import NetworkModel
 from sklearn_bdp.correlation.time_order import TimeOrdered
 from sklearn_bdp.utils.root_finding import doubled, last_accepted, safe_inverse
 
-# Fixed points are approached from below; stop when a step moves less than this, relatively,
-# and add the geometric rest of the sequence, so that the answer is never too small.
+# Fixed points are approached from below. Iterations stop when a step moves less than this,
+# relatively. `close_above` then adds a margin, so that the answer is not too small.
 FIXED_POINT_TOLERANCE = 1e-13
 # Work limit: bridges are computed for at most this many states, Birkhoff's contraction and quilts
 # for any number.
@@ -459,8 +459,8 @@ def close_above(update, dp_epsilon, term, increase, n_steps):
 def contracted_sides(diameter, dp_epsilon, n_steps, *, n_exact=256):
     """Return the leakage that sides of 0 to ``n_steps`` records add, each known or not (theory B5).
 
-    Rows do not decrease. Those of up to ``n_exact`` records are computed one by one. One further
-    row, the fixed point, is a bound for all longer sides.
+    Rows do not decrease. Those of up to ``n_exact`` records are computed one by one. If there are
+    longer sides, one further row is a bound for all of them.
     """
     sides = [0.0]
     for _ in range(min(n_steps, n_exact)):
@@ -505,7 +505,7 @@ def bridge_sides(matrix, dp_epsilon, n_steps, *, column_limits, max_iterations=4
     r"""Return the leakage that sides of up to ``n_steps`` records add if one of them is known.
 
     ``dp_epsilon`` is the DP level in nats; at most ``max_iterations`` steps are computed, fewer
-    with many states.
+    with more than two states.
 
     ``matrix`` is the transition matrix for the side of the future, its transpose for the side of
     the past. The bridge to value ``s``, ``j`` steps away, moves by
@@ -526,7 +526,7 @@ def bridge_sides(matrix, dp_epsilon, n_steps, *, column_limits, max_iterations=4
     # A side without records; a side whose next record is known.
     sides = [np.zeros(n_directions), np.zeros(n_directions)]
     if n_states > 2:
-        max_iterations = min(max_iterations, 5000 // n_states)  # about half a second
+        max_iterations = min(max_iterations, 5000 // n_states)  # a work limit
     while len(sides) <= n_steps:
         power = power @ matrix
         power /= power.max()  # only ratios matter; avoids underflow
@@ -608,7 +608,7 @@ def chain_influences(kernel, max_distance, min_influence):
 
 
 def two_sided_influences(past, future):
-    """Return the influence ``b`` of a record on all two-sided quilts, in nats.
+    """Return the influence ``b`` of a record on two-sided quilts, in nats.
 
     ``past`` and ``future`` are influences of :func:`chain_influences`. The shape is (number of past
     distances, number of future distances). A known record inside the quilt separates the record
@@ -631,9 +631,10 @@ def two_sided_influences(past, future):
 def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
     """Return the Bayesian DP level of a chain by the best quilt of each record, in nats.
 
-    ``max_i min_Q [(|N| + 1) dp_epsilon + factor * b]`` over the two-sided, one-sided and empty
-    quilts of every record. ``past`` and ``future`` are pairs of distances and influences from
-    :func:`chain_influences`. The factor is 4 as printed by Zhao (2017); 2 suffices (theory B2).
+    ``max_i min_Q [(|N| + 1) dp_epsilon + factor * b]`` over the empty quilt and the two-sided and
+    one-sided quilts of every record at these distances. ``past`` and ``future`` are pairs of
+    distances and influences from :func:`chain_influences`. The factor is 4 as printed by Zhao
+    (2017); 2 suffices (theory B2).
     """
     if n == 1:
         return dp_epsilon
@@ -712,7 +713,7 @@ def spectral_dp_epsilon(bdp_epsilon, spectral_gap, min_probability, n):
 
     ``d`` falls in steps as ``c`` grows while both terms fall in ``c``; so the best ``c`` for
     each integer ``d`` is the smallest that reaches it,
-    ``c = (2/e) artanh(exp(-g d) / rho)``, and one pass over ``d`` finds the maximum exactly.
+    ``c = (2/e) artanh(exp(-g d) / rho)``, and one pass over ``d`` finds the maximum.
 
     Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy, WPES'17,
     Lemma 4; ``s`` is defined in Section 5.3.
@@ -735,7 +736,9 @@ def spectral_dp_epsilon(bdp_epsilon, spectral_gap, min_probability, n):
 
 
 def block_information(dp_epsilon, later_leakage, n):
-    """Return the least sum of squared block leakages / 8 on a chain, in nats (theory G1, B7).
+    """Return a sum of squared block leakages / 8 on a chain, in nats (theory G1, B7).
+
+    It is the smallest for a grid of block lengths.
 
     ``later_leakage`` is the leakage, in nats, that the records after a block add to the block's
     own.

@@ -51,8 +51,9 @@ def sequential_information(model: Any, dp_epsilon: float, n: int) -> float:
 def posterior_bias(model: Any, dp_epsilon: float, n: int) -> float:
     """Return a bound on the distance between the posterior mean of a query and its expectation.
 
-    It is ``r`` of theory G6, the mean over records of ``tanh(leakage / 4)``. The posterior mean is
-    that given all answers of a mechanism with a DP level.
+    It is ``r`` of theory G6, the mean over records of ``tanh(leakage / 4)``; for a list of models,
+    the largest of theirs. The posterior mean is that given all answers of a mechanism with a DP
+    level.
 
     Parameters
     ----------

@@ -85,8 +85,8 @@ class NetworkModel(GraphModel):
         if given_rest:
             self._target = GIVEN_NODES
             self.caveats = caveats + GIVEN_CAVEATS
-        # If no edge is infinite, folds and splitters may cut components above a quarter of the
-        # records. The method `split` cuts components that are larger than the holdout.
+        # If no edge is infinite, folds and splitters may cut components, once the largest exceeds a
+        # quarter of the records. The method `split` cuts them if it exceeds the holdout.
         self._is_finite = self._to_estimate or bool(np.isfinite(self._data).all())
         may_be_split = given_rest or sizes.max() > self.n_records / 4
         self._bounds_hold_given_rest = bool(may_be_split and self._is_finite)
@@ -148,7 +148,7 @@ class NetworkModel(GraphModel):
         return np.where(self._is_tree, costs, math.inf)
 
     def _n_affected(self):
-        """Return the expected number of records that a change of each record affects, at most.
+        """Return bounds on the expected number of records that a change of each record affects.
 
         It is infinite where :func:`dobrushin_n_affected` has no bound.
         """
@@ -174,7 +174,7 @@ class NetworkModel(GraphModel):
         return cached(self, "variance proxy", self._compute_variance_proxy)
 
     def _compute_variance_proxy(self):
-        """Return ``C`` of theory H1-H5 (``_variance_proxy``): the best of three bounds."""
+        """Return ``C`` of theory H1-H5 (``_variance_proxy``), by the best bound per component."""
         # Per component: sums of squared martingale differences.
         bounds = self._component_sizes.astype(float) ** 2
         walk_bounds = np.bincount(self.components_, weights=self._n_affected() ** 2)
@@ -296,7 +296,7 @@ def _edges_with_influences(graph, influence):
 
 
 def _check_classes(labels):
-    """Raise ValueError if labels are those of a regression, or if -1 marks unlabeled nodes."""
+    """Raise ValueError if labels are fractions, or if -1 is beside labels other than 1."""
     if labels.dtype.kind == "f" and (labels % 1 != 0).any():
         raise ValueError(
             "influence='estimate' reads class labels, got those of a regression. Use "
@@ -339,10 +339,10 @@ class MarkovNetwork(NetworkModel):
         diameter of an edge, in nats, that is, the largest log cross-ratio of its potential
         :math:`\ln\frac{\psi(a,b)\psi(a',b')}{\psi(a,b')\psi(a',b)}`. Whole components are then
         held out if none is larger than the holdout. Otherwise, nodes of which no two are neighbors
-        are. If these are too few, random nodes replace them where their effective number is larger.
+        are. If these are too few, random nodes replace them if their effective number is larger.
         ``"data"``: the entries of the matrix, in nats. The name of an edge attribute: its values,
-        in nats. ``"estimate"``: searches estimate it from the labels of the training nodes, after a
-        random split (:meth:`with_estimated_strength`; an assumption).
+        in nats. ``"estimate"``: searches estimate it from the labels of the training nodes, after
+        the split (:meth:`with_estimated_strength`; an assumption).
     nodelist : array-like of shape (n,), optional
         Name of the node in each row of ``X``, as for :class:`DependencyGraph`.
     labeled : array-like, optional
@@ -469,8 +469,12 @@ class MarkovNetwork(NetworkModel):
 
         Raises
         ------
+        TypeError
+            If ``edges`` is a graph, a mapping or no sequence, or if ``influence`` is neither a
+            number nor text.
         ValueError
-            If an end is not a node, or the array can be read in two ways.
+            If an end is not a node, or if ``edges`` have another shape or can be read in two ways.
+            Also if ``influence`` is negative, infinite, or text other than ``"estimate"``.
 
         Examples
         --------
@@ -577,7 +581,8 @@ def _are_distances(matrix):
 def influence_upper_limit(graph, y):
     """Return the upper confidence limit of the influence of edges, in nats.
 
-    Arguments are those of :func:`fit_potts`. Raises ValueError if neighbors determine each other.
+    Arguments are those of :func:`fit_potts`. Raises ValueError if the limit is not below
+    ``2 * MAX_COUPLING``.
     """
     influence, standard_error = fit_potts(graph, y)
     limit = influence + norm.ppf(CONFIDENCE) * standard_error
@@ -669,6 +674,8 @@ class BayesianNetwork(NetworkModel):
 
     Raises
     ------
+    TypeError
+        If a parent is not an integer, or a table does not hold real numbers.
     ValueError
         If there is a directed cycle, a parent that is not a record, a table of the wrong shape, or
         one that does not sum to one, or if tables disagree on the number of values of a record.
@@ -776,10 +783,7 @@ def _check_conditional(name, table):
 
 
 def _check_parents(parents, n):
-    """Return a list with a tuple of parents for each of ``n`` records.
-
-    Raises ValueError for unknown or repeated records, another number of entries, and cycles.
-    """
+    """Return a list with a tuple of parents for each of ``n`` records, after checking them."""
     if hasattr(parents, "items"):
         records = range(n)
         unknown = [
@@ -799,10 +803,7 @@ def _check_parents(parents, n):
 
 
 def _parents_of_record(record, parents, n):
-    """Return the parents of a record as a tuple of distinct other records.
-
-    Raises ValueError for other parents.
-    """
+    """Return the parents of a record as a tuple, checked to be distinct other records."""
     name = f"parents[{record}]"
     numbers = tuple(check_integer(name, parent, low=0, high=n - 1) for parent in parents)
     if record in numbers or len(set(numbers)) < len(numbers):
@@ -884,10 +885,10 @@ def rooted(matrix, roots, is_included):
 def affected_in_subtrees(parent, contractions):
     """Return ``theta_v R_v`` for each record ``v``: the effect of its parent on its subtree.
 
-    The effect is the expected number of records in the subtree of ``v`` that a change of the parent
-    of ``v`` affects, 0 for roots. That of a change of ``v`` itself is ``R_v = 1 + sum_children
-    theta_c R_c``. ``contractions`` are the Dobrushin coefficients ``theta`` of the kernels given
-    the parents, 0 for roots; ``parent`` is that of :func:`rooted`.
+    The effect bounds the expected number of records in the subtree of ``v`` that a change of the
+    parent of ``v`` affects, 0 for roots. That of a change of ``v`` itself is
+    ``R_v = 1 + sum_children theta_c R_c``. ``contractions`` are the Dobrushin coefficients
+    ``theta`` of the kernels given the parents, 0 for roots; ``parent`` is that of :func:`rooted`.
     """
     n_affected = [1.0] * len(parent)
     n_affected_by_parent = [0.0] * len(parent)
@@ -940,11 +941,11 @@ def best_block_costs(parent, components, record_cost, subtree_costs):
 
 
 def dobrushin_n_affected(matrix, components):
-    """Return ``r >= (I - C)^{-1} 1``: expected numbers of records that a change affects.
+    """Return ``r >= (I - C)^{-1} 1``: bounds on the numbers of records that a change affects.
 
     ``C_ij = tanh(diameter_ij / 4)`` bounds the change in total variation that record ``j`` makes in
-    the distribution of ``i`` given all others. If the series diverges in a component, its entries
-    are infinite.
+    the distribution of ``i`` given all others. Entries of a component are infinite if no bound is
+    found, as when the series diverges.
 
     Entry ``i`` is for a change of record ``i``. The entries bound the martingale differences of any
     query, in units of its sensitivity. ``matrix`` holds symmetric edge diameters in nats,

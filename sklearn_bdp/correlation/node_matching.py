@@ -1,10 +1,10 @@
 """Cross-validation on training nodes that predicts the score on a holdout of nodes.
 
-A holdout node has most of its neighbors, or all, in the training set. A tested training node has
-fewer labeled neighbors: some are in the holdout, others are tested in the same fold, so that its
-score is lower. Folds spread neighbors, and weights give the tested nodes about as many labeled
-neighbors as the holdout nodes have. No interval depends on these folds and weights (theory G4: any
-prediction from the training set is valid).
+A tested training node usually has fewer labeled neighbors than a holdout node: some are in the
+holdout, others are tested in the same fold. So its score may be lower. Folds spread neighbors, and
+weights bring the numbers of labeled neighbors of tested nodes near those of holdout nodes. No
+interval depends on these folds and weights (theory G4: any prediction from the training set is
+valid).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MIN_EFFECTIVE_NODES = 30
 #: standard error of a score.
 _MATCHED_FRACTION = 0.8
 _MAX_ROUNDS = 10  # of moves of nodes between folds
-#: Fraction of nodes that must change their fold in a round; if fewer do, no further round follows.
+#: Rounds end if at most this fraction of nodes would change their fold.
 _MIN_MOVED_FRACTION = 1e-3
 _MAX_NEWTON_STEPS = 200
 _TOLERANCE = 1e-9  # of moments
@@ -62,7 +62,7 @@ class NodeMatching:
         Returns
         -------
         list of tuple of ndarray
-            Pairs ``(train, test)``, with test sets of similar size. Every node is in one test set.
+            Pairs ``(train, test)``. Every node is in one test set.
         """
         n = self.n_train
         n_splits = check_splits(n_splits, n, "records")
@@ -73,7 +73,7 @@ class NodeMatching:
             is_in_fold = np.zeros((n, n_splits), dtype=np.float32)
             is_in_fold[nodes, fold_of_node] = 1.0
             n_neighbors = self.adjacency @ is_in_fold  # of each node, in each fold
-            # Ties are broken at random, which keeps the folds balanced.
+            # Ties are broken at random.
             best_fold = np.argmin(n_neighbors + 0.5 * rng.random((n, n_splits)), axis=1)
             moves = n_neighbors[nodes, fold_of_node] > n_neighbors[nodes, best_fold]
             moves &= rng.random(n) < 0.5  # neighbors that move together would meet again
@@ -81,7 +81,7 @@ class NodeMatching:
                 break
             fold_of_node[moves] = best_fold[moves]
         test_sets = [np.flatnonzero(fold_of_node == fold) for fold in range(n_splits)]
-        if min(map(len, test_sets)) < 1:  # tiny graphs
+        if min(map(len, test_sets)) < 1:  # no fold may be empty
             test_sets = [np.arange(fold, n, n_splits) for fold in range(n_splits)]
         return [(np.setdiff1d(nodes, test), test) for test in test_sets]
 
@@ -96,9 +96,8 @@ class NodeMatching:
         Returns
         -------
         list of ndarray or None
-            Nonnegative weights with a sum of 1 over all folds. None if no weights match the numbers
-            of neighbors (:func:`matching_weights`), or if the effective number of nodes would be
-            below 30.
+            Nonnegative weights with a sum of 1 over all folds. None if :func:`matching_weights`
+            finds none, or if the effective number of nodes would be below 30.
         """
         n_training_neighbors = []  # of the tested nodes, one vector per fold
         for train, test in splits:
@@ -133,9 +132,8 @@ def matching_weights(counts: Array, target: Array) -> Array | None:
 
     The weights :math:`w_i \propto \exp(b_1 x_i + b_2 x_i^2)` of maximum entropy (Hainmueller 2012,
     Entropy balancing for causal effects, eq. 4-8), with :math:`x = \ln(1 + \text{count})`, remove
-    four fifths of the difference to the mean and the mean square of the target; if no weights do,
-    of the difference to the mean alone. Removing the last fifth would add more variance than it
-    removes bias.
+    four fifths of the difference to the mean and the mean square of the target; if no such weights
+    are found, of the difference to the mean alone.
 
     Parameters
     ----------
@@ -147,7 +145,7 @@ def matching_weights(counts: Array, target: Array) -> Array | None:
     Returns
     -------
     ndarray or None
-        Nonnegative weights with a sum of 1; None if no weights match.
+        Nonnegative weights with a sum of 1; None if none are found.
     """
     # All nodes with the same number of neighbors have the same weight.
     distinct_counts, inverse, n_nodes = np.unique(counts, return_inverse=True, return_counts=True)

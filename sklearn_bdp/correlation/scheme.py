@@ -58,7 +58,7 @@ class SamplingScheme:
     n_records : int
         Number of records.
     n_units : int
-        Number of sampling units: more of them make intervals narrower.
+        Number of sampling units, such as groups or dates.
     unit_name : str
         Name of the units in the plural: ``"records"``, ``"groups"`` or ``"dates"``.
     bound : ConcentrationBound

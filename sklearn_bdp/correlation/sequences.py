@@ -57,9 +57,9 @@ class ChainSequences(CorrelationModel):
 
     Notes
     -----
-    The sum of scores of all sequences concentrates at least as well as that of one chain of as many
-    records: moment generating functions of independent sums multiply, and a bound for a chain is
-    a product over its records.
+    The sum of scores of all sequences has the bounds of one chain of as many records: moment
+    generating functions of independent sums multiply, and a bound for a chain is a product over its
+    records.
     """
 
     fingerprint_name = "ChainSequences"

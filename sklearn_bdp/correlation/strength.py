@@ -51,9 +51,9 @@ _UNTESTED_SEQUENCES = (
     "records)"
 )
 _STRONGER_INFLUENCE = (
-    "labels of neighbors agree as under an influence of {influence:.2g} nats, more than the "
-    "declared {declared:.2g} explain (p = {p:.2g}). Intervals may be too narrow. Declare a larger "
-    "influence, or MarkovNetwork(graph), which assumes no strength"
+    "labels of neighbors depend on each other as under an influence of {influence:.2g} nats, more "
+    "than the declared {declared:.2g} explain (p = {p:.2g}). Intervals may be too narrow. Declare "
+    "a larger influence, or MarkovNetwork(graph), which assumes no strength"
 )
 _CONTRADICTED_INFLUENCE = (
     "NOT MET: the declared influence of {declared:.3g} nats explains the training labels "
@@ -122,7 +122,7 @@ def declares_influence(model: CorrelationModel) -> bool:
 
 
 def declared_time(model: CorrelationModel) -> float:
-    """Return the longest autocorrelation time of any score, in records, under a model of chains.
+    """Return a bound on the autocorrelation time of any score, in records, under a model of chains.
 
     It is infinite if the chain does not contract.
     """
@@ -151,8 +151,8 @@ def autocorrelation_time_test(
     time : float
         Declared integrated autocorrelation time, in records; at least 1.
     folds : array-like of shape (n,), optional
-        Which model scored a record. Scores are compared within folds, because models of some folds
-        are better.
+        Number of the model that scored a record. Scores are compared within folds, because models
+        of some folds are better.
     sequences : array-like of shape (n,), optional
         Sequence of each record, if there are several. Blocks lie within one sequence.
     level : float, default=0.005
@@ -239,9 +239,9 @@ def _slowest_variation(series, positions, values, block_lengths, time):
     """Return the smallest p-value over lengths of blocks, with its ratio and length in records.
 
     The ratio is that of the variance of block means to the declared one. Lengths with fewer than 6
-    blocks are left out; the first has as many. ``positions``: those in ``series`` of the scores of
-    each sequence; ``values``: all scores; ``block_lengths``: in records; ``time``: the declared
-    autocorrelation time in records.
+    blocks are left out. ``positions``: those in ``series`` of the scores of each sequence;
+    ``values``: all scores; ``block_lengths``: in records; ``time``: the declared autocorrelation
+    time in records.
     """
     variance = float(values.var())
     excess_kurtosis = float(np.mean((values - values.mean()) ** 4)) / variance**2 - 3.0
@@ -263,7 +263,7 @@ def _slowest_variation(series, positions, values, block_lengths, time):
 def influence_test(
     model: MarkovNetwork, labels: ArrayLike, *, level: float = 0.005
 ) -> DependenceReport:
-    """Test whether labels of neighbors agree more than the declared influence of edges allows.
+    """Test whether labels of neighbors depend on each other more than a declared influence allows.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ def _newton_from_left(rate_and_slope, start, values, rates):
     """Return the largest means of at least the given rates, or hardly less.
 
     ``rate_and_slope(mean)`` returns the rate at a mean, and its derivative. The means ``start``
-    must have at least the given rates, else the result has no meaning; all means lie below
+    must have at least the given rates, else the result has no meaning; no mean exceeds
     ``values``. Newton's method from the left on a convex falling function stays on the left. Means
     that are too small for doubles are 0.
     """
@@ -149,7 +149,7 @@ def binomial_lower_limit(values: Array, log_failures: Array, n: int) -> Array:
     r"""Return Clopper-Pearson limits for the mean of ``n`` independent 0/1 scores.
 
     The scores may have different expectations; the limits are for the average of these. Failure
-    probabilities above 1/4 count as 1/4.
+    probabilities above 1/4 count as 1/4. Limits for those that underflow are Chernoff's.
 
     Theory G8. Hoeffding 1956, Theorem 4: among independent bits of average mean :math:`\mu`,
     :math:`P[S \ge k]` is largest for equal means when :math:`k \ge n\mu + 1`. The limit
@@ -251,7 +251,7 @@ def _worst_sums(t, weights, counts, log_factors):
     ``counts`` scores have each of the ``weights``. ``S(nu) = sum w_i mu_i`` is the expected mean
     and ``M(nu) = sum ln(1 + mu_i (e^{t w_i} - 1))`` the log of the moment generating function of
     the water-filling ``w_i mu_i = clip(nu - a_i, 0, w_i)``, ``a_i = w_i / (e^{t w_i} - 1)``, the
-    worst distribution of means. ``log_factors`` are values of ``M``; below all of them ``S`` is 0.
+    worst distribution of means. ``log_factors`` are values of ``M``; for negative ones ``S`` is 0.
     Between neighboring breakpoints ``S`` is ``A nu + B`` and ``M`` is ``A ln nu + C``.
     """
     exponents = t * weights
@@ -303,7 +303,7 @@ def weighted_lower_limit(
     is_positive = np.isfinite(log_failures) & (log_failures < 0.0) & (values > 0.0)
     if not is_positive.any():
         return limits
-    # Singular names: the entries with a positive limit.
+    # Singular names: the entries whose limits may be positive.
     value = values[is_positive]
     log_failure = log_failures[is_positive]
     best = np.zeros(value.shape)  # largest limits so far

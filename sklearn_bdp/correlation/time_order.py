@@ -47,9 +47,11 @@ class TimeOrdered(CorrelationModel):
 
     Raises
     ------
+    TypeError
+        If ``horizon`` is neither an integer nor a span of time.
     ValueError
-        If a date is missing or has no order, or if ``horizon`` is not at least 1 date, or a span of
-        time without dates.
+        If ``times`` are not dates or numbers, or if one is missing. Also if ``horizon`` is below 1,
+        not a positive span, or a span of time without dates.
 
     See Also
     --------

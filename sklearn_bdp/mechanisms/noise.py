@@ -133,7 +133,7 @@ class Exponentials:
     def exceeds(self, index, bound):
         """Return whether the variate of an index is larger than ``bound``, a Fraction, exactly.
 
-        The probability is ``exp(-bound)`` to the last bit.
+        For bounds of at least 0, the probability is ``exp(-bound)`` to the last bit.
         """
         if bound <= 0:
             return True
@@ -205,8 +205,7 @@ def grid_gaussian(bits, size, *, scale, step):
 
     ``bits`` comes from :func:`bit_sources`, ``step`` is that of the grid.
     Box-Muller in doubles. Gaussian noise has no pure DP level, and these variates are not exact.
-    Release values on cells (``resolution > 0``), which are coarser than the rounding of doubles by
-    many orders of magnitude.
+    Release values on cells (``resolution > 0``), which are coarser than the rounding of doubles.
     """
     return np.rint(scale * gaussian(Exponentials(bits, size), bits) / step) * step
 

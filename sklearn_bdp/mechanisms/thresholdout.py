@@ -2,8 +2,9 @@
 
 Two grids have different tasks. Answers from the holdout are released as midpoints of *cells* of
 width ``resolution``, whose number theory G2 counts. Before that, values and the noise of thresholds
-and answers are exact multiples of the step of the *fine grid*, a power of two near 1e-13. So the
-low-order bits of a floating-point result carry no information (Mironov 2012).
+and answers are exact multiples of the step of the *fine grid*, a power of two (2**-44 for noise
+scales up to 4). So the low-order bits of a floating-point result carry no information (Mironov
+2012).
 """
 
 from __future__ import annotations
@@ -56,8 +57,7 @@ _SETTINGS = (
 def check_resolution(resolution):
     """Return a width of cells as a float: 0 (no cells), or from 2**-44 to 1.
 
-    Raises ValueError for narrower cells: they would not round values, and their number would be out
-    of range.
+    Raises TypeError or ValueError for other values.
     """
     resolution = check_real("resolution", resolution, low=0.0, high=1.0)
     if 0.0 < resolution < FINEST_STEP:
@@ -69,7 +69,7 @@ def check_resolution(resolution):
 
 
 def n_cells(resolution: float) -> int:
-    r"""Return the number of answers that can be released, ``V = ceil(1 / resolution)``.
+    r"""Return the number of values of an answer from the holdout, ``V = ceil(1 / resolution)``.
 
     Parameters
     ----------
@@ -273,15 +273,16 @@ class Thresholdout:
         :math:`T`, in units of the score in [0, 1]; not negative.
     threshold_scale, query_scale, answer_scale : float
         Noise scales :math:`\sigma_T, \sigma_q, \sigma_a` (Laplace scale, or standard deviation of
-        Gaussian noise). Zero means no noise: then no DP level is finite, and only theory G2
-        applies to the answers.
+        Gaussian noise). Zero means no noise: then the DP level is infinite once it was used, and
+        only theory G2 applies to the answers.
     budget : int or None, default=None
         Largest number of "above" answers. None: no limit.
     refresh : bool, default=True
         Whether to draw new threshold noise after every "above".
     resolution : float in [0, 1], default=0.0
-        Width of the cells of released answers (see `to_cell`); 0: no cells. Even then answers are
-        multiples of a step near 1e-13, so that the low-order bits carry no information [3]_.
+        Width of the cells of released answers (see `to_cell`); 0: no cells. Even then answers from
+        the holdout are multiples of the step of a fine grid (see Notes), so that the low-order bits
+        carry no information [3]_.
     noise : {"laplace", "gaussian"}, default="laplace"
         Laplace noise is exact (see Notes). Gaussian noise has no finite pure DP level.
     random_state : None, int, numpy.random.Generator or bytes, default=None
@@ -563,7 +564,7 @@ class Thresholdout:
             Standard deviation of answer noise; those of threshold and query noise are two and four
             times that (Fig. 1).
         budget, **options : object
-            As for `Thresholdout`.
+            As for `Thresholdout`; ``noise`` is Gaussian by default.
 
         Returns
         -------
@@ -742,8 +743,8 @@ class Thresholdout:
         Returns
         -------
         float
-            Level for replace-one neighbors, with the rounding to the fine grid; infinite if a scale
-            is zero or noise is Gaussian.
+            Level for replace-one neighbors, with the rounding to the fine grid; infinite if noise
+            that it accounts for is Gaussian or of scale zero.
 
         Raises
         ------

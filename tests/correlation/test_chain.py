@@ -197,6 +197,8 @@ def test_matrices_without_a_stationary_distribution_are_rejected():
         MarkovChain(np.eye(2))
     with refused(TypeError, "observed"):
         MarkovChain(P1, observed="yes")
+    with refused(TypeError, "interpolation"):
+        MarkovChain(P1, observed=True, interpolation="no")
 
 
 def test_gaps_by_hand():

@@ -91,7 +91,16 @@ def test_rows_of_a_date_stay_together():
 
 
 @pytest.mark.parametrize(
-    "times", [["2026-01-01", "NaT"], [1.0, np.nan], ["Monday", "Tuesday"], [True], [[1], [2]], []]
+    "times",
+    [
+        ["2026-01-01", "NaT"],
+        [1.0, np.nan],
+        ["Monday", "Tuesday"],
+        [True],
+        [[1], [2]],
+        [],
+        np.array([], dtype=object),
+    ],
 )
 def test_bad_dates_are_named(times):
     with refused(ValueError, "times"):
@@ -105,3 +114,5 @@ def test_dates_of_pandas_sort_as_dates():
         assert TimeOrdered(times).codes_.tolist() == [3, 2, 1, 0]
     with refused(ValueError, "missing"):
         TimeOrdered(pd.Series([days[0], pd.NaT]))
+    with refused(ValueError, "missing"):
+        TimeOrdered([days[0].date(), pd.NA])

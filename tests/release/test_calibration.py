@@ -53,6 +53,22 @@ def test_the_division_of_epsilon_is_better_than_an_equal_division():
     assert largest_margin(calibration) < largest_margin(even_scales)
 
 
+def test_the_level_counts_the_coarser_grid_of_large_scales():
+    n = 10_000
+    scales = epsilon_scales(4e-5, budget=10, model=Independent(), n=n, failure=0.01)
+    threshold_scale, query_scale, answer_scale = scales
+    assert query_scale > 64  # the fine grid of such scales is coarser than 2**-40
+    mechanism = Thresholdout(
+        0.1,
+        threshold_scale=threshold_scale,
+        query_scale=query_scale,
+        answer_scale=answer_scale,
+        budget=10,
+        refresh=False,
+    )
+    assert mechanism.dp_epsilon(1 / n) <= 4e-5
+
+
 def test_an_epsilon_that_no_noise_can_meet_is_rejected():
     """Every record depends on every other: the noise would bury the scores."""
     with refused(ValueError, "epsilon"):
