@@ -152,9 +152,9 @@ class ApproximateRows:
         return self._within_range(self._in_score_units(row, statement), statement, alpha)
 
     def _row_without_jackknife(self, statement, alpha):
-        """Return the row of a median error, by order statistics if they apply, or a largest error.
+        """Return the row of a median or a largest error, with NaN as limits if it has no interval.
 
-        Without an interval, its limits are NaN.
+        The jackknife does not apply to them.
         """
         is_one_score = len(statement.models) == 1 and not statement.subgroups
         value = self.value(statement)
@@ -187,7 +187,7 @@ class ApproximateRows:
         return row
 
     def _lack_of_order_statistics(self, statement):
-        """Return the public reason why a median or largest error has no interval.
+        """Return a public reason why a median or largest error has no interval.
 
         The text is empty if it may have one, and for other metrics.
         """
@@ -201,7 +201,7 @@ class ApproximateRows:
         return ""
 
     def _in_score_units(self, row, statement):
-        """Return a row in score units; a proportion of one model is in [0, 1] before."""
+        """Return a row in score units: that of one model's proportion is converted from [0, 1]."""
         metric = statement.measure.metric
         is_one_score = len(statement.models) == 1 and len(statement.subgroups) < 2
         if not (metric.is_mean and metric.is_binary and is_one_score):

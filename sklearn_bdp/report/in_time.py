@@ -230,7 +230,7 @@ def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> 
 
 
 def _first_dates_of_spans(dates, time_span, every):
-    """Return the position of the first date at or after the start of each span, without repetition.
+    """Return the position of the first date from the start of each span on, without repetition.
 
     The last position is ``len(dates)``, after all dates. ``dates``: different dates, ascending, or
     None. ``every``: the span as passed, for the error. Raise ValueError unless the type of
