@@ -69,7 +69,7 @@ class HoldoutAccountant:
         self.allows_shared_rows = SystemNote.SHARED_ROWS in notes
         self.training_rows = TrainingRowRegistry(both_parts_given=both_parts_given)
         self._target_digests = target_digests
-        self._row_digests = row_digests  # until its first answer
+        self._row_digests = row_digests  # until the first recorded batch
         self._shown_diagnostics = set()  # names of warnings that were given
         # Number of the last entry learned from, and the predictive code after it: both are public
         # and are rebuilt from the ledger.

@@ -206,7 +206,9 @@ def _totals_after(
     last = context.last
     lower, upper = limits
     is_unrelaxed = release.answered & ~release.relaxed
-    half_widths = np.maximum(release.values - lower, upper - release.values)[is_unrelaxed]
+    shape_has_interval = np.array([shape.get("family") != "none" for shape in batch.shapes])
+    half_widths = np.maximum(release.values - lower, upper - release.values)
+    half_widths = half_widths[is_unrelaxed & shape_has_interval[batch.shape_of]]
     n_answered = int(np.count_nonzero(release.answered))
     kinds = {shape["kind"] for shape in batch.shapes}
     return LedgerTotals(
@@ -283,7 +285,7 @@ def _read_all(batch: QueryBatch, context: BatchContext, rank_length: float) -> B
     m = len(batch)
     release = BatchRelease(m)
     noise_margins = np.empty(m)
-    # Any public prediction is valid (theory G4): the far end corrects nearly every answer.
+    # Any public prediction is valid (theory G4).
     far_ends = np.where(batch.cv_scores < 0.5, 1.0, 0.0)
     for position, sensitivity in enumerate(batch.sensitivities):
         selection = slice(position, position + 1)

@@ -57,7 +57,7 @@ class Calibration:
     refresh: bool  # whether the threshold noise is redrawn after each corrected answer
     budget: int | None  # maximum number of corrected answers, or None
     resolution: float  # grid step of released answers; 0: cells around predictions
-    threshold: float | None  # of every query, or None: chosen for each from public quantities
+    threshold: float | None  # of queries, or None: chosen for each from public quantities
     learns_offset: bool  # whether predictions learn from released answers
     tau: float | None  # accuracy that Theorem 2 of Zhao 2017 is run at; None: another calibration
     #: Whether a batch compares its leader finely and the others coarsely, unless it fixes

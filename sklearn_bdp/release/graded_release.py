@@ -203,7 +203,7 @@ class FinalWidthPolicy(CellWidthPolicy):
         log_failure_at_rank = np.minimum(log_failure_at_rank, -math.log(2.0))
         sampling_half_width = -ndtri_exp(log_failure_at_rank)
         half_widths = self.wanted - sampling_half_width - _SKEW
-        # Before the first fine cell, no answer has shown how precise predictions are.
+        # The first fine cell has a limit of its own.
         finest = self.finest_first * cv_deviation
         if n_fine:
             finest = self.finest * prediction_deviation
@@ -453,11 +453,11 @@ def leading_position(values: Array, corrected: Array, ranks: Array | None = None
     if ranks is None:
         return int(np.argmax(values))
     is_confirmed = np.isfinite(values) & ~corrected
-    # Of equal values, the one with the best rank: released values lie on a grid.
+    # Of equal values, the one with the best rank.
     highest_corrected = int(np.lexsort((ranks, -np.where(corrected, values, -np.inf)))[0])
     if not is_confirmed.any():
         return highest_corrected
-    # Of equal ranks the highest value: it was released by an earlier batch.
+    # Of equal ranks, the one with the highest value.
     best_confirmed = int(np.lexsort((-values, np.where(is_confirmed, ranks, np.inf)))[0])
     is_raised = corrected[highest_corrected] and values[highest_corrected] > values[best_confirmed]
     return highest_corrected if is_raised else best_confirmed

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldoutSearchCV
@@ -55,6 +55,17 @@ def test_intervals_of_a_final_report_are_within_the_half_width():
     (answer,) = holdout.history()
     largest_distance = max(answer.value - answer.lower, answer.upper - answer.value)
     assert holdout.certificate().half_width >= largest_distance - 1e-9
+
+
+def test_an_answer_without_an_interval_does_not_count_in_the_half_width():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(1000, 2))
+    targets = features[:, 0] + rng.normal(size=1000)
+    model = LinearRegression().fit(features[:500], targets[:500])
+    holdout = ReusableHoldout(features[500:], targets[500:], correlation="time", random_state=0)
+    holdout.score(model, scoring="r2", training=(features[:500], targets[:500]))
+    assert holdout.history()[0].interval == "none"
+    assert holdout.certificate().half_width < 0.5
 
 
 def test_the_level_spent_grows_round_by_round():
