@@ -1,6 +1,6 @@
 """Diagnostics of models and scores: batch dependence, dependent records, clipped and fallen scores.
 
-They read training records and released values only.
+They read no holdout records.
 """
 
 from __future__ import annotations

@@ -288,10 +288,7 @@ def _uses_groups(correlation):
 
 
 def _index_hints(index):
-    """Return a list with a hint if an index of dates has levels, is sorted, or is a calendar.
-
-    The list is empty otherwise.
-    """
+    """Return a list with a hint if an index of dates has levels, is sorted, or is a calendar."""
     if hasattr(index, "levels"):
         return ["The index of X has a level of dates" + TIME_ORDER_HINT + NO_ORDER_HINT]
     dates = date_numbers(date_level(index)).astype(np.int64)

@@ -995,9 +995,10 @@ class ReusableHoldout:
         holdout, so information is spent: about 4 nats the first time.
 
         Rows have up to two intervals. *Proven* intervals contain their expected scores at the same
-        time as all earlier intervals, with the confidence level. *Approximate* intervals have a
-        separate level and exist for any metric. They leave out units (records, groups, blocks of
-        time) one by one, or in at most 200 blocks of a secret order.
+        time as all earlier proven intervals, with the confidence level (see ``joint``).
+        *Approximate* intervals have a separate level and need no proven bound. Most of them leave
+        out units (records, groups, blocks of time) one by one, or in at most 200 blocks of a secret
+        order.
 
         Parameters
         ----------
@@ -1028,9 +1029,9 @@ class ReusableHoldout:
             random patient; records under a level of privacy, because its noise is added to means
             over records.
         training : tuple (X, y) or (X, y, groups), default=None
-            Training records. They determine the range of targets and the classes. Models are
-            cross-validated on them to estimate the variance of scores and differences, which makes
-            proven intervals narrower.
+            Training records. They determine the range of targets and the classes. Estimators are
+            cross-validated on them to estimate the variance of scores and differences, which can
+            make proven intervals narrower.
         joint : bool, default=True
             Whether the intervals of a family contain their expected scores at the same time. If
             False, the confidence level is that of each interval alone, and several intervals are

@@ -25,8 +25,8 @@ class LedgerTotals:
     n_rounds: int = 0
     #: Code length of all released values and of reports that did not finish, in nats.
     released: float = 0.0
-    #: Largest distance in [0, 1] from an answer to an end of its interval, if it has one that is not
-    #: relaxed.
+    #: Largest distance in [0, 1] from an answer to an end of its interval, among intervals that are
+    #: not relaxed.
     widest: float = 0.0
     n_relaxed: int = 0  # answers with a relaxed interval
     #: Level of pure differential privacy spent; None if no finite level is valid.
