@@ -15,6 +15,7 @@ from sklearn_bdp.intervals.auc import binormal_moments, placements
 from sklearn_bdp.metrics import available_metrics, get_metric
 from sklearn_bdp.metrics.registry import planned_metric
 from sklearn_bdp.planning import expected_half_width, plan_holdout, plan_search
+from sklearn_bdp.planning._plan_search import expected_nats
 from tests.facts import refused
 
 P1 = [[0.9, 0.1], [0.2, 0.8]]
@@ -28,6 +29,18 @@ class Constant:
 
     def predict(self, X):
         return np.ones(len(X))
+
+
+class FirstColumn:
+    """Ranks records by their first column."""
+
+    classes_ = np.array([0, 1])
+
+    def fit(self, X, y):
+        return self
+
+    def decision_function(self, X):
+        return X[:, 0]
 
 
 def played(n, correlation, bias, searches=4, m=20, score=0.9):
@@ -167,6 +180,20 @@ def test_forecast_interim_half_widths_of_losses_are_those_of_searches(name, scor
     assert forecast == pytest.approx(delivered, rel=0.1)
 
 
+@pytest.mark.parametrize("prevalence", [0.1, 0.5])
+def test_a_preview_of_auc_forecasts_the_report_by_its_bets(prevalence):
+    n = 1500
+    rng = np.random.default_rng(0)
+    distance = planned_sizes.distance_of("roc_auc", 0.8, prevalence)
+    y, scores = planned_sizes.draw_classes(n, prevalence, distance, rng)
+    holdout = ReusableHoldout(scores[:, None], y, random_state=0)
+    preview = holdout.preview(score=0.8, scoring="roc_auc", prevalence=prevalence)
+    report = holdout.final_report(FirstColumn(), 0.8, scoring="roc_auc")
+    half_width = 0.5 * (report.upper - report.lower)
+    assert preview.half_width_final == pytest.approx(half_width, rel=0.15)
+    assert preview.half_width_final < preview.half_width
+
+
 def test_binormal_moments_are_those_of_simulated_placements():
     rng = np.random.default_rng(0)
     for auc in (0.6, 0.8, 0.95):
@@ -176,6 +203,32 @@ def test_binormal_moments_are_those_of_simulated_placements():
         assert moments.center == auc
         assert moments.variance == pytest.approx(values.var(), rel=0.1)
         assert binormal_moments(1.0 - auc).variance == pytest.approx(moments.variance)
+
+
+def test_a_plan_states_that_no_correction_is_expected():
+    confirmed = plan_search(0.1)
+    corrected = plan_search(0.1, n_corrections=1)
+    assert corrected > 2 * confirmed
+    assert "if the holdout confirms cross-validation" in str(confirmed)
+    assert "confirms" not in str(corrected)
+
+
+@pytest.mark.parametrize("m", [10, pytest.param(100, marks=pytest.mark.slow)])
+def test_confirmed_searches_release_at_most_the_planned_information(m):
+    n = 1000
+    nats = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        is_hit = rng.random(4 * n) < 0.85
+        holdout = ReusableHoldout(np.zeros((n, 1)), is_hit[:n].astype(int), random_state=seed)
+        for _ in range(10):
+            scores = is_hit ^ (rng.random((m, 4 * n)) < 0.03)
+            answers = holdout.answer(
+                scores[:, n:].mean(axis=1), scores[:, :n].astype(float), n_train=3 * n
+            )
+        if not answers.corrected.any():
+            nats.append(holdout.information_spent)
+    assert 0.5 * expected_nats(10, 0) < np.median(nats) < expected_nats(10, 0)
 
 
 def test_a_plan_is_a_number_and_says_its_units():
@@ -245,7 +298,7 @@ def test_planned_half_widths_for_networks_are_those_of_a_search(influence):
 
 @pytest.mark.parametrize("name", available_metrics())
 def test_every_metric_can_be_planned_and_varies_as_planned(name):
-    year = {"prevalence": 0.4, "n_candidates": 5, "n_searches": 2}
+    year = {"prevalence": 0.4, "n_candidates": 5, "n_searches": 2, "n_corrections": 1}
     plan = plan_search(0.1, scoring=name, **year)
     assert 0 < plan_search(0.2, scoring=name, **year) <= plan
     shape = get_metric(name, y=np.arange(40) % (3 if name == "top_k_accuracy" else 2))
