@@ -69,13 +69,13 @@ def _is_for_two_classes(scorer, function_name):
     """Return whether the arguments of a scorer are for two classes only."""
     if function_name == "roc_auc_score":
         return scorer._kwargs.get("multi_class", "raise") == "raise"
-    return scorer._kwargs.get("average", _default_average(scorer)) == "binary"
+    return scorer._kwargs.get("average", _default(scorer, "average")) == "binary"
 
 
-def _default_average(scorer):
-    """Return the default of ``average`` of a score function, None without this argument."""
+def _default(scorer, name):
+    """Return the default of an argument of a score function, None without this argument."""
     parameters = inspect.signature(scorer._score_func).parameters
-    return parameters["average"].default if "average" in parameters else None
+    return parameters[name].default if name in parameters else None
 
 
 def _averaged(scorer, function_name):
@@ -90,9 +90,11 @@ def _averaged(scorer, function_name):
 
 def _counted(scorer, labels):
     """Return the fix for a positive class that is not a label, without a period."""
-    if _default_average(scorer) == "binary" and scorer._kwargs.get("average", "binary") != "binary":
-        return f"The average needs no such class: scoring={_scorer_text(scorer, pos_label=None)}"
-    if len(labels) > 2:  # the function takes no other positive class
+    can_average = _default(scorer, "average") == "binary"
+    is_average = can_average and scorer._kwargs.get("average", "binary") != "binary"
+    if is_average or (len(labels) > 2 and _default(scorer, "pos_label") is None):
+        return f"To count all classes, set scoring={_scorer_text(scorer, pos_label=None)}"
+    if len(labels) > 2:  # average precision takes no other positive class than 1
         return f"Pass y as integers from 0 to {len(labels) - 1}"
     fix = f"Name the class to count: scoring={_scorer_text(scorer, pos_label=labels[-1])}"
     if set(labels) == {"0", "1"}:
@@ -105,6 +107,8 @@ def _scorer_text(scorer, **changes):
     arguments = {**scorer._kwargs, **changes}
     if arguments.get("average") == "binary":
         del arguments["average"]
+    if scorer._sign < 0:
+        arguments["greater_is_better"] = False
     if scorer._response_method != "predict":
         arguments["response_method"] = scorer._response_method
     texts = [f"{name}={value!r}" for name, value in arguments.items()]

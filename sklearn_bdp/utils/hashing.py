@@ -326,7 +326,7 @@ def _array_digest(array):
 
 
 def as_single_array(table):
-    """Return a pandas frame with numeric columns of one type as an array, other data unchanged.
+    """Return a pandas frame whose columns have one type of numbers as an array, others unchanged.
 
     An array with thousands of columns is hashed much faster than the columns.
     """

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sklearn.metrics
 from sklearn.metrics import (
+    brier_score_loss,
     d2_tweedie_score,
     explained_variance_score,
     f1_score,
@@ -71,6 +72,11 @@ def test_a_scorer_of_one_class_with_its_default_average_needs_two_classes():
             LABELS + 5,
             "make_scorer(f1_score, average='macro', pos_label=None)",
         ),
+        (
+            make_scorer(brier_score_loss, greater_is_better=False, pos_label=3),
+            LABELS,
+            "make_scorer(brier_score_loss, pos_label=None, greater_is_better=False)",
+        ),
     ],
 )
 def test_the_fix_for_labels_keeps_the_other_arguments_of_a_scorer(scorer, y, fixed_call):
@@ -78,7 +84,8 @@ def test_the_fix_for_labels_keeps_the_other_arguments_of_a_scorer(scorer, y, fix
         approximate_metric(scorer, y)
     fixed_scorer = eval(fixed_call)
     assert approximate_metric(fixed_scorer, y)
-    fixed_scorer._score_func(y, y, **fixed_scorer._kwargs)  # scikit-learn accepts the arguments
+    predictions = np.eye(3)[y] if "brier" in fixed_call else y
+    fixed_scorer._score_func(y, predictions, **fixed_scorer._kwargs)  # the arguments are valid
 
 
 def test_average_precision_of_several_classes_needs_integers_from_zero():
