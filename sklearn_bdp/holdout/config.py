@@ -137,7 +137,8 @@ class HoldoutConfig:
         final report (Pocock).
     epsilon : float or "auto", default="auto"
         Level of Bayesian differential privacy for all answers of the holdout, in nats. If "auto",
-        the noise widens intervals by at most 10%, and the resulting level is reported.
+        the noise widens intervals of means over records by at most 10%, and the resulting level is
+        reported.
     calibration : {"tight", "zhao2017"}, default="tight"
         Noise calibration. ``"zhao2017"`` runs Theorem 2 of Zhao 2017 as published. It needs
         ``budget`` and ``expert=ExpertSettings(n_queries=...)``.

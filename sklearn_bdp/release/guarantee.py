@@ -172,7 +172,7 @@ def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
             arguments=settings.mechanism_arguments(),
             threshold=widths.threshold,
             resolution=settings.resolution,
-            n_queries=settings.parameters["n_queries"],
+            n_queries=None if settings.tau is None else settings.parameters["n_queries"],
             budget=settings.budget,
             spending=settings.spending.policy.description,
             states_privacy=states_privacy(settings),

@@ -57,6 +57,15 @@ def test_intervals_of_a_final_report_are_within_the_half_width():
     assert holdout.certificate().half_width >= largest_distance - 1e-9
 
 
+def test_a_number_of_queries_without_effect_is_not_in_the_certificate():
+    expert = ExpertSettings(n_queries=3)
+    holdout = ReusableHoldout(X, Y, random_state=0, expert=expert)
+    for _ in range(4):
+        holdout.answer([0.5], constant_mean_scores(0.5))
+    assert "all 3 intervals" not in str(holdout.certificate())
+    assert holdout.certificate().mechanism.n_queries is None
+
+
 def test_an_answer_without_an_interval_does_not_count_in_the_half_width():
     rng = np.random.default_rng(0)
     features = rng.normal(size=(1000, 2))
