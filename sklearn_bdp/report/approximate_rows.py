@@ -129,6 +129,13 @@ class ApproximateRows:
         """Return whether the metric clips errors and unclipped ones can be used (theory G31)."""
         return self._unclipped(statement) is not None
 
+    def unclipped_value(self, statement: Statement) -> float:
+        """Return the score of unclipped errors over dates, in score units.
+
+        The row must use them (:meth:`uses_unclipped_errors`).
+        """
+        return float(self._in_score_units(self._date_row(statement, 0.5), statement).value)
+
     def _interval(self, statement, alpha):
         """Return the :class:`ApproximateRow` of a statement, in score units.
 

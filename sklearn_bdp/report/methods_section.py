@@ -68,7 +68,13 @@ _CLIPPED_NOTE = "The proven interval is about errors clipped"
 _LEVEL_NOTE = re.compile(r"The failure probability of this row, \S+, is below (\S+), down to ")
 #: Start of the note on an interval that does not come from the jackknife.
 _FEW_ERRORS_NOTE = "Few records are wrong"
-_TRUNCATED_NOTE = re.compile(r"The proven interval counts differences beyond (±\S+) as that\.")
+_TRUNCATED_NOTE = re.compile(
+    r"The proven interval counts differences beyond (±\S+) as that(?: \((.+ of .+) records\))?\."
+)
+#: Note on the records of an outcome, of which there are few.
+_FEW_OUTCOMES_NOTE = re.compile(r"Only (.+)\.")
+#: Note on the score without a clip.
+_UNCLIPPED_NOTE = re.compile(r"Without the clip, the score is (\S+)\.")
 _CLIPPED_ERRORS = re.compile(r"clipped at errors of (.+)\)$")
 _CLIPPED_PROBABILITY = re.compile(r"clipped at a probability of (.+)\)$")
 #: Forecasts that are made several dates before their scores, in the text of a target.
@@ -276,6 +282,8 @@ def _use_sentences(report):
     """Yield sentences on the use of the holdout before this report."""
     n_rows = len(report.rows)
     names = "models and metrics" if len(_models(report)) > 1 else "model and the metrics"
+    if any(row.subgroup for row in report.rows):
+        names = names.replace(" and ", ", ") + " and the subgroups"
     fixed = f"{names} of the final evaluation ({n_rows} estimates) were"
     if n_rows == 1:
         fixed = "model and the metric of the final evaluation were"
@@ -627,7 +635,7 @@ def _proven_sentences(report, rows, letter_of_model, *, has_approximate):
     yield from _count_sentences(report, rows, letter_of_model)
     if any(row.metric.startswith("f1") and COUNTS in row.method for row in rows):
         yield (
-            "Intervals of F1 were obtained from those of the Jaccard index J, a proportion, by the "
+            "Proven intervals of F1 were obtained from those of the Jaccard index J by the "
             "transformation F1 = 2J/(1 + J)."
         )
     methods = [row.method for row in rows]
@@ -637,8 +645,8 @@ def _proven_sentences(report, rows, letter_of_model, *, has_approximate):
         if all(" minus " in row.model for row in rows_by_recall):
             recalls = "the difference in the recall"
         yield (
-            f"Intervals for {_listed(_estimates(rows_by_recall))} combine intervals of {recalls} "
-            "of each class, which share the failure probability (Bonferroni)."
+            f"Proven intervals for {_listed(_estimates(rows_by_recall))} combine those of "
+            f"{recalls} of each class, which share the failure probability (Bonferroni)."
         )
     if any("for each subgroup" in method for method in methods):
         yield (
@@ -650,7 +658,7 @@ def _proven_sentences(report, rows, letter_of_model, *, has_approximate):
         yield (
             f"The proven intervals for {_listed(_metrics_of(rows, by_class))} use one random "
             f"record of each group{_drawn_text(rows)}. Point estimates and approximate intervals "
-            "use all records, so that these intervals need not be centered at the estimates."
+            "use all records, so that the proven intervals need not be centered at the estimates."
         )
     yield from _truncation_sentences(rows)
     if _is_in_time(report):
@@ -698,17 +706,19 @@ def _truncation_sentences(rows):
     rows_by_limit = {}
     for row in rows:
         for match in filter(None, map(_TRUNCATED_NOTE.fullmatch, row.notes)):
-            rows_by_limit.setdefault(match[1], []).append(row)
+            rows_by_limit.setdefault(match.groups(), []).append(row)
     if not rows_by_limit:
         return
-    limits = [
-        f"{limit} in {_listed([*dict.fromkeys(map(_with_article, truncated_rows))])}"
-        for limit, truncated_rows in rows_by_limit.items()
-    ]
+    limits = []
+    for (limit, count), truncated_rows in rows_by_limit.items():
+        metrics = _listed([*dict.fromkeys(map(_with_article, truncated_rows))])
+        exceeded = "" if count is None else f" (exceeded by {count} records)"
+        limits.append(f"{metrics} refer to the mean of differences per record limited to {limit}")
+        limits[-1] += exceeded
     yield (
-        "Some proven intervals of differences between models refer to the mean of differences per "
-        f"record that are limited (without use of the holdout) to {_listed(limits)}. Estimates and "
-        "approximate intervals refer to unlimited differences."
+        f"Proven intervals of differences between models in {_listed(limits)}. The limits were "
+        "fixed without the holdout. These intervals give no bound for the mean of unlimited "
+        "differences, to which the estimates and the approximate intervals refer."
     )
 
 
@@ -911,8 +921,8 @@ def _clip_sentences(report):
         unclipped = _unclipped_comparisons(report, name)
         if errors and is_unclipped_approximately:
             yield (
-                "This holds for scores of single models and their proven intervals. Their "
-                "approximate intervals are about unclipped errors."
+                "This holds for scores of single models and their proven intervals. Approximate "
+                f"intervals are about unclipped errors{_unclipped_text(report, metric)}."
             )
         elif errors:
             yield "This holds for all scores and intervals of this metric."
@@ -923,6 +933,23 @@ def _clip_sentences(report):
                 f"{unclipped[0].upper()}{unclipped[1:]} use unclipped errors, so that they may "
                 "deviate from those of the clipped scores."
             )
+
+
+def _unclipped_text(report, metric):
+    """Return a clause with the means of unclipped errors, empty if they are not recorded.
+
+    ``metric``: its name in the table.
+    """
+    texts = [
+        f"{match[1].removeprefix('-')} for {_described_model(report, row.model)}"
+        for row in report.rows
+        if row.metric == metric and not row.subgroup
+        for match in filter(None, map(_UNCLIPPED_NOTE.fullmatch, row.notes))
+    ]
+    if not 0 < len(texts) <= _MAX_ESTIMATES:
+        return ""
+    means = "mean was" if len(texts) == 1 else "means were"
+    return f", whose {means} {_listed(texts)}"
 
 
 def _beyond_clip_sentences(report, metric):
@@ -995,6 +1022,7 @@ def _approximate_sentences(report, rows, letter_of_model):
             f"checked this method by simulation, so that {their} coverage may be below the nominal "
             "one."
         )
+    yield from _few_outcome_sentences(report, rows, letter_of_model)
     dominated_rows = [
         row for row in rows if any(note.startswith(_FEW_UNITS_NOTES) for note in row.notes)
     ]
@@ -1006,6 +1034,25 @@ def _approximate_sentences(report, rows, letter_of_model):
     estimates = _named_estimates(report, unproven_rows, letter_of_model)
     if len(unproven_rows) < len(rows) and 0 < len(estimates) <= _MAX_ESTIMATES:
         yield f"Only approximate intervals are available for {_listed(estimates)}."
+
+
+def _few_outcome_sentences(report, rows, letter_of_model):
+    """Yield a sentence on approximate intervals that rest on few records of an outcome.
+
+    ``rows``: those with an approximate interval. ``letter_of_model``: see :func:`_short_name`.
+    """
+    rows_by_outcome = {}
+    for row in rows:
+        for match in filter(None, map(_FEW_OUTCOMES_NOTE.fullmatch, row.notes)):
+            rows_by_outcome.setdefault(match[1], []).append(row)
+    for outcome, rows_of_outcome in rows_by_outcome.items():
+        intervals, is_one = _intervals_text(report, rows_of_outcome, rows, letter_of_model)
+        verb = "rests" if is_one else "rest"
+        their = "its" if is_one else "their"
+        yield (
+            f"{intervals[0].upper()}{intervals[1:]} {verb} on only {outcome}, so that {their} "
+            "coverage may be below the nominal one."
+        )
 
 
 def _intervals_text(report, some_rows, rows, letter_of_model):
@@ -1071,10 +1118,14 @@ def _jackknife_sentences(report, rows):
     left_out_units = unit_name
     if _has_declared_dependence(report):
         left_out_units = "blocks of consecutive records"
+    rarest_text = ", and below the number of those with the rarest relevant outcome"
+    rarest_text *= any(_statistic(row).cells is not None for row in jackknife_rows)
     if jackknife_rows:
         yield (
             f"Approximate intervals use jackknife standard errors over {left_out_units} and "
-            f"Student quantiles{_scales_text(report, jackknife_rows)}."
+            f"Student quantiles{_scales_text(report, jackknife_rows)}. The degrees of freedom are "
+            f"smaller if few {left_out_units} carry most of the variance (by the kurtosis of their "
+            f"contributions){rarest_text}."
         )
         yield from _skewness_sentences(report, jackknife_rows)
         yield from _disjoint_gap_sentences(report, jackknife_rows)
@@ -1144,13 +1195,13 @@ def _scales_text(report, rows):
             subject = _SCALE_SUBJECTS[scale]
         texts.append(f"on {_SCALE_NAMES[scale]} for {subject}")
     n_named = sum(map(len, names_by_scale.values()))
-    if n_named < len(rows) and texts:
+    if n_named + len(_disjoint_gap_rows(report, rows)) < len(rows) and texts:
         texts.append("on the original scale for all other estimates")
     return f", {'; '.join(texts)}" if texts else ""
 
 
-def _disjoint_gap_sentences(report, rows):
-    """Yield a sentence on differences of rank statistics between subgroups without common units.
+def _disjoint_gap_rows(report, rows):
+    """Return the differences of rank statistics between subgroups without common units.
 
     ``rows``: those with a jackknife interval.
     """
@@ -1162,11 +1213,17 @@ def _disjoint_gap_sentences(report, rows):
         is_rank = _statistic(row).scale == "unit" and _statistic(row).response in RANK_RESPONSES
         if len(pair) == 2 and is_rank and sum(n_units) == row.n_units and not _is_in_time(report):
             gap_rows.append(row)
+    return gap_rows
+
+
+def _disjoint_gap_sentences(report, rows):
+    """Yield a sentence on the rows of :func:`_disjoint_gap_rows`."""
+    gap_rows = _disjoint_gap_rows(report, rows)
     if gap_rows:
         yield (
             f"Approximate intervals for {_listed(_estimates(gap_rows))} combine the margins of "
-            "both subgroups' intervals (method of variance estimates recovery, Zou and Donner "
-            "2008)."
+            "both subgroups' intervals instead (method of variance estimates recovery, Zou and "
+            "Donner 2008)."
         )
 
 

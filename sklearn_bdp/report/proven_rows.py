@@ -91,6 +91,12 @@ class ProvenRows:
             for model_name in statement.models
         ]
 
+    def n_truncated(self, statement: Statement) -> int:
+        """Return the number of records whose difference between models is beyond its limit."""
+        (baseline_numerators, _), (numerators, _) = self._contributions(statement)
+        differences = np.abs(numerators - baseline_numerators)
+        return int(np.count_nonzero(differences > statement.max_difference))
+
     def counts(self, statement: Statement) -> list[list[int]]:
         """Return pairs of the numbers of hits and of records behind proven limits, if any.
 

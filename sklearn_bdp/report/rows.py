@@ -162,8 +162,10 @@ class RowEstimator:
         if statement.max_difference < 1.0:
             low, high = statement.measure.score_range
             max_difference = statement.max_difference * (high - low)
+            n_beyond = self.proven.n_truncated(statement)
             notes.append(
-                f"The proven interval counts differences beyond ±{max_difference:.3g} as that."
+                f"The proven interval counts differences beyond ±{max_difference:.3g} as that "
+                f"({n_beyond} of {len(self.records.y):,} records)."
             )
         if statement.measure.note:
             notes.append(statement.measure.note)
@@ -175,6 +177,8 @@ class RowEstimator:
             notes += beyond_clip_notes(statement, self.records)
         if statement.proven == PAST and self.approximate.uses_unclipped_errors(statement):
             notes += clip_notes(statement, self.records, self.units, self.plan, log_alpha_proven)
+            unclipped_score = self.approximate.unclipped_value(statement)
+            notes.append(f"Without the clip, the score is {unclipped_score:.4g}.")
         for model_name in statement.models:
             failing_positions = self.records.failing.get(model_name, ())
             if len(failing_positions):
