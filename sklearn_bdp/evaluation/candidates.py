@@ -60,7 +60,7 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 #: Errors that interrupt a search: by the user or by a worker that died. Finished fits are kept.
 INTERRUPTIONS = (KeyboardInterrupt, BrokenExecutor)
 _MESSAGE_INTERVAL = 60.0  # seconds between two messages about remaining fits
-#: Number of chunks of fits per worker. With several, workers finish at about the same time.
+#: Intended number of chunks of fits per worker, so that workers finish at about the same time.
 _CHUNKS_PER_WORKER = 16
 
 

@@ -71,7 +71,7 @@ def open_holdout(meta_estimator, holdout_split, *, metric=None, fit_params=None)
     holdout_split : HoldoutSplit
         Training set and holdout.
     metric : BoundedMetric or None, default=None
-        Metric to verify. If it is not None, a holdout with too few groups gives a warning.
+        Metric to verify. If it is not None, a holdout with too few groups may give a warning.
     fit_params : dict, default=None
         Arguments of the estimator's ``fit`` by name, which may contain records, too.
 

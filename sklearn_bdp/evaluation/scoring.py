@@ -58,7 +58,7 @@ _NOTE_IN_TIME = (
     "final_report() uses how much scores vary between blocks of time. It needs a holdout worth 200 "
     "independent records"
 )
-#: Largest difference between verified and cross-validated score, in ranges of the metric, that is
+#: Difference between verified and cross-validated score, in ranges of the metric, below which it is
 #: called a confirmation.
 _CONFIRMED_DIFFERENCE = 0.01
 #: Half-widths in units of [0, 1] for which the certificate states the number of records.
@@ -867,7 +867,7 @@ class FinalReportMixin(HoldoutEstimatorMixin):
     _has_fit_params: bool  # whether the model was fitted with more than records and targets
     #: Takes ``compare`` and returns the models by name, their cross-validated scores in score
     #: units, the metric that verified them and the variance of the selected model's scores of
-    #: training records in [0, 1], or None.
+    #: training records (or dates) in [0, 1], None or NaN if it is unknown.
     _models_for_report: Callable[..., tuple]
 
     def final_report(

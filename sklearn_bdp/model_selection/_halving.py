@@ -25,9 +25,9 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
 
     All candidates are cross-validated with few resources, the best of them with ``factor`` times
     as many, and so on, as in :class:`~sklearn.model_selection.HalvingGridSearchCV`. Halving reads
-    training records only and spends no information of the holdout. The candidates of the last
-    iteration are fitted on the whole training set and verified as one batch. So 300 candidates in
-    the first iteration lead to about a dozen queries.
+    training records only and spends no information of the holdout. By default, all candidates of
+    the last iteration are fitted on the whole training set and verified. So 300 candidates in the
+    first iteration lead to about a dozen queries.
 
     Parameters
     ----------

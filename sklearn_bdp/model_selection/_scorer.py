@@ -1,4 +1,4 @@
-"""Scorer that verifies on a reusable holdout, for every ``scoring=`` of scikit-learn."""
+"""Scorer that verifies on a reusable holdout, for ``scoring=`` of scikit-learn."""
 
 from __future__ import annotations
 

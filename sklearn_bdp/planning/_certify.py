@@ -154,7 +154,7 @@ def plan_holdout(
     The default, ``route="best"``, nearly always counts transcripts (G2): no noise is calibrated,
     and ``correlation`` enters through the effective number of records. ``route="bdp"`` (G1)
     calibrates noise by Bayesian differential privacy. :class:`~sklearn_bdp.ReusableHoldout` gives
-    no guarantee in advance. It charges answers as used, which needs far fewer records: see
+    no guarantee in advance. It charges answers as used, which usually needs far fewer records: see
     :func:`plan_search`.
 
     Parameters

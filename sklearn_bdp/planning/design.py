@@ -91,7 +91,7 @@ class Design:
     notes: tuple = ()  # sentences for the certificate
 
 
-# -- The best design of a task, and the smallest number of records --------------------------------
+# -- Designs of a task, and numbers of records ----------------------------------------------------
 
 
 def solve(task, *, route, mechanism=None, epsilon=None):
@@ -446,8 +446,7 @@ def _shortfall_and_design(task, dp_epsilon, half_width, logits, *, mechanism=Non
     if mechanism is None:
         honest_tau = (honesty_margin + below_margin + sampling) / (1.0 - (task.c or 0.0))
         tau = max(tau, honest_tau)
-        # The threshold is as large as τ allows, which is best for budget honesty if "above" answers
-        # have the larger error. Rounding cannot make it negative.
+        # The threshold is as large as τ allows. Rounding cannot make it negative.
         threshold = max(0.0, tau - below_margin - sampling)
     else:
         threshold = mechanism.threshold

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -372,6 +373,20 @@ def test_columns_shuffled_in_some_of_the_rows_are_rejected(data, holdout, one_co
     for max_samples in (0.5, 40):
         with refused(ValueError, "max_samples"):
             permutation_importance(one_column, X, y, scoring=scorer, max_samples=max_samples)
+    assert len(holdout.history()) == 1
+
+
+def test_some_rows_of_sparse_data_are_rejected(data):
+    """Rows of sparse data are not compared one by one; all of them are."""
+    X, X_holdout, y, y_holdout = data
+    X = csr_array(X)
+    holdout = ReusableHoldout(csr_array(X_holdout), y_holdout, random_state=0)
+    scorer = HoldoutScorer(holdout)
+    model = LogisticRegression().fit(X, y)
+    base = scorer(model, X, y)
+    assert scorer(model, X, y) == base
+    with refused(ValueError, "dense", 50):
+        scorer(model, X[10:60], y[10:60])
     assert len(holdout.history()) == 1
 
 
