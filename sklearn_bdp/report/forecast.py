@@ -187,8 +187,8 @@ def _rows_like_holdout(holdout, groups, fold):
 
     If groups are independent and known, each holdout group is replaced by the records of a test
     group, cut or repeated to its size. In time, positions ascend, and begin again if the fold is
-    too short. ``groups``: group of each of the rows that the folds divide, None
-    without groups. ``fold``: a :class:`TrainingFold`.
+    too short. ``groups``: group of each of the rows that the folds divide, None without groups.
+    ``fold``: a :class:`TrainingFold`.
     """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.in_time_order or scheme.calendar is not None:
