@@ -677,8 +677,8 @@ class BayesianNetwork(NetworkModel):
     TypeError
         If a parent is not an integer, or a table does not hold real numbers.
     ValueError
-        If there is a directed cycle, a parent that is not a record, a table of the wrong shape, or
-        one that does not sum to one, or if tables disagree on the number of values of a record.
+        If there is a directed cycle, a parent that is not a record, a record without a table, a
+        table of the wrong shape, or one that does not sum to one, or if tables disagree on the number of values of a record.
 
     See Also
     --------
@@ -701,6 +701,7 @@ class BayesianNetwork(NetworkModel):
         if n < 1:
             raise ValueError("tables must hold at least one table, got none.")
         parents = _check_parents(parents, n)
+        tables = _tables_in_order(tables)
         checked_tables = {}  # by id; shared tables are checked and stored once
         factors = []
         for i in range(n):
@@ -748,6 +749,20 @@ class BayesianNetwork(NetworkModel):
                 coefficient_of_table[id(kernel)] = dobrushin(kernel)
             contractions.append(coefficient_of_table[id(kernel)])
         return np.array(contractions)
+
+
+def _tables_in_order(tables):
+    """Return tables by record, after checking that a mapping has one for each record."""
+    if not hasattr(tables, "items"):
+        return tables
+    records = range(len(tables))
+    missing_records = [record for record in records if record not in tables]
+    if missing_records:
+        raise ValueError(
+            f"tables must hold a table for each record 0 … {len(tables) - 1}, got none for record "
+            f"{missing_records[0]}."
+        )
+    return [tables[record] for record in records]
 
 
 def _check_numbers_of_values(factors):

@@ -1,7 +1,6 @@
 """Sampling scheme of a holdout: its units, the bound for means over them, and their target.
 
-A correlation model returns one :class:`SamplingScheme`. Code outside this package reads the
-scheme, never the kind of model.
+A correlation model returns one :class:`SamplingScheme`, which code outside this package reads.
 """
 
 from __future__ import annotations
@@ -66,8 +65,8 @@ class SamplingScheme:
     target : str
         Records to which the expected score in intervals refers, such as ``"new records"``.
     exchangeable : bool
-        Whether independent components of records are draws from one distribution. Scores by class
-        have bounds for such components only. Nodes given all others need not be alike (theory G27).
+        Whether independent components of records are draws from one distribution. Nodes given all
+        others need not be alike (theory G27).
     weights : ndarray of shape (n_records,) or None, default=None
         Positive weights of records in a score, which sum to 1; None for equal weights.
     block_codes : ndarray of int, shape (n_records,) or None, default=None

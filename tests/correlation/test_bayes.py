@@ -99,6 +99,7 @@ def test_parents_of_one_child_are_married():
         ({5: [0]}, [[0.5, 0.5]], "5"),
         ([], [], "tables"),
         ([[]], [[0.5, np.nan]], "tables[0]"),
+        ([[], [0]], {1: np.full((2, 2), 0.5), 2: [0.5, 0.5]}, "record 0"),
     ],
 )
 def test_bad_arguments_are_named(parents, tables, fact):
