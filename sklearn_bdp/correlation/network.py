@@ -678,7 +678,8 @@ class BayesianNetwork(NetworkModel):
         If a parent is not an integer, or a table does not hold real numbers.
     ValueError
         If there is a directed cycle, a parent that is not a record, a record without a table, a
-        table of the wrong shape, or one that does not sum to one, or if tables disagree on the number of values of a record.
+        table of the wrong shape, or one that does not sum to one, or if tables disagree on the
+        number of values of a record.
 
     See Also
     --------
