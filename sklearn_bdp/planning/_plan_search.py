@@ -25,7 +25,7 @@ from sklearn_bdp.intervals.auc import planned_half_width
 from sklearn_bdp.intervals.bounds import expected_betting_half_width, plan_bets, unit_moments
 from sklearn_bdp.intervals.concentration import ModelTail, half_width_at, score_tail
 from sklearn_bdp.metrics.base import BoundedMetric
-from sklearn_bdp.metrics.proofs import CLASSES, UNIT_INTERVALS
+from sklearn_bdp.metrics.proofs import UNIT_INTERVALS
 from sklearn_bdp.metrics.registry import planned_metric
 from sklearn_bdp.planning.models import continued
 from sklearn_bdp.release.graded_release import make_width_policy
@@ -186,7 +186,38 @@ def plan_search(
     is_proportion = metric.is_mean and metric.is_binary
     rtol = _RELATIVE_STEP if is_proportion else _RELATIVE_STEP_OF_OTHERS
     plan = SearchPlan(last_whole(is_enough, n_enough, n_too_few, rtol=rtol))
-    scheme = model.sampling_scheme(int(plan))
+    plan.text = _text_of_plan(
+        plan,
+        half_width,
+        metric,
+        scheme=model.sampling_scheme(int(plan)),
+        prevalence=prevalence,
+        n_searches=n_searches,
+        final=final,
+        n_candidates=n_candidates,
+        score=score,
+        n_corrections=n_corrections,
+    )
+    return plan
+
+
+def _text_of_plan(
+    plan,
+    half_width,
+    metric,
+    *,
+    scheme,
+    prevalence,
+    n_searches,
+    final,
+    n_candidates,
+    score,
+    n_corrections,
+):
+    """Return a sentence on a planned number of records, with its units, events and assumptions.
+
+    ``scheme`` is that of the planned records. The other arguments are those of :func:`plan_search`.
+    """
     units = ""
     if scheme.n_units != int(plan):
         units = f" in {scheme.n_units:,} {scheme.unit_name}"
@@ -201,13 +232,12 @@ def plan_search(
     elif final and metric.planned_shape(1, (1, 1)).kind == "pairs":
         variation = " of normal scores"
     interval = "the final report" if final else "the last search"
-    plan.text = (
+    return (
         f"{int(plan):,} holdout records{units}{events}, about {4 * plan:,} in all if a quarter is "
         f"held out: half-width {half_width:g} in {interval} of {n_searches:,} searches of "
         f"{n_candidates:,} candidates, at a score of {score:g}{variation}"
         f"{', if the holdout confirms cross-validation' * (n_corrections == 0)}."
     )
-    return plan
 
 
 def expected_half_width(
@@ -340,13 +370,24 @@ def _report_half_width(metric, model, n, *, score, prevalence, log_one_sided, go
         )
     if not method:
         return None
+    return _half_width_by_class(
+        metric, model, n, score=score, prevalence=prevalence, log_one_sided=log_one_sided, goal=goal
+    )
+
+
+def _half_width_by_class(metric, model, n, *, score, prevalence, log_one_sided, goal):
+    """Return the half-width of a report on a metric by class with a proof.
+
+    Arguments are those of :func:`_report_half_width`.
+    """
+    scheme = model.sampling_scheme(n)
     deviation = math.sqrt(scheme.n_units * prevalence * (1.0 - prevalence))
     class_counts = tuple(
         max(1, round(scheme.n_units * proportion - _FEWER_OF_CLASS * deviation))
         for proportion in (1.0 - prevalence, prevalence)
     )
     shape = metric.planned_shape(n, class_counts)
-    if shape.kind == "pairs" and method == CLASSES:
+    if shape.kind == "pairs":
         return planned_half_width(class_counts, score, log_one_sided, goal=goal)
     # A report reads the class counts.
     tail = score_tail(model, n, **dataclasses.asdict(shape) | {"class_floors": class_counts})
