@@ -62,6 +62,13 @@ _THRESHOLD_METRICS = (
     *("negative_predictive_value", "recall", "specificity", "cohen_kappa"),
 )
 _NEGATIVE = "neg_"
+#: Records that metrics by class refer to, if a group is drawn first.
+_RECORDS_OF_METRIC = {
+    "recall": "such a record, given that it is positive",
+    "specificity": "such a record, given that it is negative",
+    "balanced_accuracy": "such a record of each class",
+    _AUC: "two such records of different groups, given that one is positive and the other negative",
+}
 #: Start of the note on errors that are clipped in the proven interval only.
 _CLIPPED_NOTE = "The proven interval is about errors clipped"
 #: Start of the note on a failure probability below those at which a method was checked.
@@ -204,53 +211,12 @@ def methods_section(report: Any, letter_of_model: Mapping[str, str]) -> str:
 
 def _sample_sentences(report):
     """Yield sentences on the records and units of the holdout, and on those of subgroups."""
-    n_units, _ = report.units
     unit_name = _unit_name(report)
-    first = report.rows[0]
-    label, n_positive = report.positives or ("", first.n_events)
-    label_text = f": {label}" * bool(label)
-    n_units_positive = first.n_events if not first.subgroup else None
-    details = ""
-    if unit_name in ("records", "nodes") or n_units == report.n:
-        samples = f"{n_units:,} {unit_name}"
-        if n_positive is not None and not first.subgroup:
-            details = f"{n_positive:,} positive{label_text}"
-    else:
-        preposition = "on" if unit_name == "dates" else "from"
-        samples = f"{report.n:,} records {preposition} {n_units:,} {unit_name}"
-        if n_units_positive is not None:
-            details = f"{n_units_positive:,} {unit_name} with a positive record{label_text}"
-        if report.positives is not None:
-            details = f"{n_positive:,} positive records{label_text}"
-            if n_units_positive is not None:
-                details += f"; {n_units_positive:,} {unit_name} with a positive record"
-    samples += f" ({details})" * bool(details)
-    if any(text.startswith(_NO_NEIGHBORS) for text in report.assumptions):
-        samples += ", no two of which are neighbors"
     weighting = " per record (all records weigh the same)"
     weighting *= unit_name == "groups" and report.per == "record"
-    yield f"Performance{weighting} was estimated on a holdout of {samples}."
+    yield f"Performance{weighting} was estimated on a holdout of {_sample_text(report)}."
     if unit_name == "groups" and report.per == "unit":
-        metric_names = {row.metric.partition(" (")[0] for row in report.rows}
-        such = "such a record, given that it is"
-        class_records = {
-            "recall": f"{such} positive",
-            "specificity": f"{such} negative",
-            "balanced_accuracy": "such a record of each class",
-            _AUC: (
-                "two such records of different groups, given that one is positive and the other "
-                "negative"
-            ),
-        }
-        class_texts = [
-            f"; {_noun_phrase(_prose_name(name))} to {records}"
-            for name, records in class_records.items()
-            if name in metric_names
-        ]
-        yield (
-            "Each group had the same total weight. Scores refer to a random record of a random "
-            f"group{''.join(class_texts)}."
-        )
+        yield _weighting_sentence(report)
     row_of_subgroup = {row.subgroup: row for row in report.rows if row.subgroup}
     subgroup_texts = [
         f"{subgroup} ({_count_text(row, unit_name)})"
@@ -259,6 +225,56 @@ def _sample_sentences(report):
     ]
     if subgroup_texts:
         yield f"The subgroups are {_listed(subgroup_texts)}."
+
+
+def _sample_text(report):
+    """Return the numbers of records and units, and of the positive ones, as text."""
+    n_units, _ = report.units
+    unit_name = _unit_name(report)
+    if unit_name in ("records", "nodes") or n_units == report.n:
+        samples = f"{n_units:,} {unit_name}"
+    else:
+        preposition = "on" if unit_name == "dates" else "from"
+        samples = f"{report.n:,} records {preposition} {n_units:,} {unit_name}"
+    details = _positives_text(report)
+    samples += f" ({details})" * bool(details)
+    if any(text.startswith(_NO_NEIGHBORS) for text in report.assumptions):
+        samples += ", no two of which are neighbors"
+    return samples
+
+
+def _positives_text(report):
+    """Return the numbers of positive records and of units with one, empty if not known."""
+    n_units, _ = report.units
+    unit_name = _unit_name(report)
+    first = report.rows[0]
+    label, n_positive = report.positives or ("", first.n_events)
+    label_text = f": {label}" * bool(label)
+    n_units_positive = first.n_events if not first.subgroup else None
+    if unit_name in ("records", "nodes") or n_units == report.n:
+        is_known = n_positive is not None and not first.subgroup
+        return f"{n_positive:,} positive{label_text}" if is_known else ""
+    texts = []
+    if report.positives is not None:
+        texts.append(f"{n_positive:,} positive records{label_text}")
+        label_text = ""
+    if n_units_positive is not None:
+        texts.append(f"{n_units_positive:,} {unit_name} with a positive record{label_text}")
+    return "; ".join(texts)
+
+
+def _weighting_sentence(report):
+    """Return a sentence on the weights of groups and on the records that scores refer to."""
+    metric_names = {row.metric.partition(" (")[0] for row in report.rows}
+    class_texts = [
+        f"; {_noun_phrase(_prose_name(name))} to {records}"
+        for name, records in _RECORDS_OF_METRIC.items()
+        if name in metric_names
+    ]
+    return (
+        "Each group had the same total weight. Scores refer to a random record of a random "
+        f"group{''.join(class_texts)}."
+    )
 
 
 def _unit_name(report):
@@ -280,33 +296,14 @@ def _count_text(row, unit_name):
 
 def _use_sentences(report):
     """Yield sentences on the use of the holdout before this report."""
-    n_rows = len(report.rows)
-    names = "models and metrics" if len(_models(report)) > 1 else "model and the metrics"
-    if any(row.subgroup for row in report.rows):
-        names = names.replace(" and ", ", ") + " and the subgroups"
-    fixed = f"{names} of the final evaluation ({n_rows} estimates) were"
-    if n_rows == 1:
-        fixed = "model and the metric of the final evaluation were"
     if report.n_batches:
-        rounds = "1 round" if report.n_batches == 1 else f"{report.n_batches:,} rounds"
-        queries = "1 query" if report.n_answered == 1 else f"{report.n_answered:,} queries"
-        models = "models" if len(_models(report)) > 1 else "model"
-        union_bound = " (a union bound over the values that the answers could have had)"
-        if any(_NOISE in row.method for row in report.rows):
-            union_bound = ""
-        cost = ", above all for answers from the holdout" * (report.n_above > 0)
-        yield (
-            f"Before this evaluation, the same holdout had answered {queries} in {rounds} of model "
-            f"selection, which may have influenced the choice of the final {models} (Thresholdout, "
-            "Dwork et al. 2015). An answer was a score computed without the holdout if it agreed "
-            "with the holdout score within a tolerance to which random noise was added, and "
-            "otherwise a rounded or noisy holdout score "
-            f"({report.n_above:,} of {report.n_answered:,}). The levels of all intervals were "
-            f"raised to allow for these answers{union_bound}{cost}. The point estimates are the "
-            f"observed values and were not corrected for selection. The {fixed} fixed before it."
-        )
+        yield _earlier_use_text(report)
+        yield f"The {_fixed_text(report)} fixed before it."
     else:
-        yield f"The holdout had not been evaluated before. The {fixed} specified in advance."
+        yield (
+            f"The holdout had not been evaluated before. The {_fixed_text(report)} specified in "
+            "advance."
+        )
     if any(_OTHER_ACCOUNT in text for text in report.assumptions):
         yield (
             "Another holdout with the same outcome values had been evaluated separately. Its "
@@ -315,6 +312,37 @@ def _use_sentences(report):
         )
     if report.refit:
         yield f"Models were refitted {report.refit} on all records known by then."
+
+
+def _fixed_text(report):
+    """Return the subject and the verb of a sentence on what was fixed before the report."""
+    n_rows = len(report.rows)
+    if n_rows == 1:
+        return "model and the metric of the final evaluation were"
+    names = "models and metrics" if len(_models(report)) > 1 else "model and the metrics"
+    if any(row.subgroup for row in report.rows):
+        names = names.replace(" and ", ", ") + " and the subgroups"
+    return f"{names} of the final evaluation ({n_rows} estimates) were"
+
+
+def _earlier_use_text(report):
+    """Return sentences on earlier queries of the holdout, as one text."""
+    rounds = "1 round" if report.n_batches == 1 else f"{report.n_batches:,} rounds"
+    queries = "1 query" if report.n_answered == 1 else f"{report.n_answered:,} queries"
+    models = "models" if len(_models(report)) > 1 else "model"
+    union_bound = " (a union bound over the values that the answers could have had)"
+    if any(_NOISE in row.method for row in report.rows):
+        union_bound = ""
+    cost = ", above all for answers from the holdout" * (report.n_above > 0)
+    return (
+        f"Before this evaluation, the same holdout had answered {queries} in {rounds} of model "
+        f"selection, which may have influenced the choice of the final {models} (Thresholdout, "
+        "Dwork et al. 2015). An answer was a score computed without the holdout if it agreed with "
+        "the holdout score within a tolerance to which random noise was added, and otherwise a "
+        f"rounded or noisy holdout score ({report.n_above:,} of {report.n_answered:,}). The levels "
+        f"of all intervals were raised to allow for these answers{union_bound}{cost}. The point "
+        "estimates are the observed values and were not corrected for selection."
+    )
 
 
 def _difference_sentences(report, letter_of_model):
@@ -415,26 +443,35 @@ def _estimate_sentences(report, letter_of_model):
         _prose_name(name)
         + f" ({', '.join(details)})" * bool(details)
         + f" of {_model_name(report, first.model, letter_of_model)}"
+        + f" for {first.subgroup}" * bool(first.subgroup)
     )
-    subject += f" for {first.subgroup}" * bool(first.subgroup)
-    value, lower, upper = first.value, first.lower, first.upper
-    if name.startswith(_NEGATIVE):  # papers state losses
-        value, lower, upper = -value, -upper, -lower
-    level = _percent(report.confidence_level)
+    value = -first.value if name.startswith(_NEGATIVE) else first.value  # papers state losses
+    yield f"The {subject} was {format_score(value)} ({_first_intervals_text(report)})."
+
+
+def _first_intervals_text(report):
+    """Return the intervals of the first estimate in words."""
+    first = report.rows[0]
     simultaneous = "simultaneous " * (report.joint and len(report.rows) > 1)
-    kind = "approximate " * (first.proven is None) + simultaneous
+    interval = f"{simultaneous}{_percent(report.confidence_level)} confidence interval"
+    if first.proven is None:
+        return f"approximate {interval} {_row_limits_text(first, first.approximate)}"
     has_approximate = any(row.approximate is not None for row in report.rows)
-    coverage = " with proven coverage" * (first.proven is not None and has_approximate)
-    interval = f"{kind}{level} confidence interval{coverage} {_limits_text(lower, upper)}"
+    coverage = " with proven coverage" * has_approximate
+    text = f"{interval}{coverage} {_row_limits_text(first, first.proven)}"
     # An approximate interval for unclipped errors does not belong to this estimate.
     has_same_target = not any(note.startswith(_CLIPPED_NOTE) for note in first.notes)
-    if first.proven is not None and first.approximate is not None and has_same_target:
-        approximate_lower, approximate_upper = first.approximate
-        if name.startswith(_NEGATIVE):
-            approximate_lower, approximate_upper = -approximate_upper, -approximate_lower
-        limits_text = _limits_text(approximate_lower, approximate_upper)
-        interval += f", approximate {simultaneous}{level} confidence interval {limits_text}"
-    yield f"The {subject} was {format_score(value)} ({interval})."
+    if first.approximate is not None and has_same_target:
+        text += f", approximate {interval} {_row_limits_text(first, first.approximate)}"
+    return text
+
+
+def _row_limits_text(row, limits):
+    """Return the limits of a row as text, those of a loss with the other sign."""
+    lower, upper = limits
+    if row.metric.startswith(_NEGATIVE):
+        lower, upper = -upper, -lower
+    return _limits_text(lower, upper)
 
 
 def _letter_sentences(report, letter_of_model):
@@ -638,7 +675,21 @@ def _proven_sentences(report, rows, letter_of_model, *, has_approximate):
             "Proven intervals of F1 were obtained from those of the Jaccard index J by the "
             "transformation F1 = 2J/(1 + J)."
         )
-    methods = [row.method for row in rows]
+    yield from _combination_sentences(rows)
+    by_class = (CLASSES, CLASS_MEANS)
+    if report.units[1] == "groups" and any(row.method.startswith(by_class) for row in rows):
+        yield (
+            f"The proven intervals for {_listed(_metrics_of(rows, by_class))} use one random "
+            f"record of each group{_drawn_text(rows)}. Point estimates and approximate intervals "
+            "use all records, so that the proven intervals need not be centered at the estimates."
+        )
+    yield from _truncation_sentences(rows)
+    if _is_in_time(report):
+        yield from _past_sentences(report, rows)
+
+
+def _combination_sentences(rows):
+    """Yield sentences on intervals that combine others; ``rows``: with a proven interval."""
     rows_by_recall = [row for row in rows if "for each class" in row.method]
     if rows_by_recall:
         recalls = "the recall"
@@ -648,21 +699,11 @@ def _proven_sentences(report, rows, letter_of_model, *, has_approximate):
             f"Proven intervals for {_listed(_estimates(rows_by_recall))} combine those of "
             f"{recalls} of each class, which share the failure probability (Bonferroni)."
         )
-    if any("for each subgroup" in method for method in methods):
+    if any("for each subgroup" in row.method for row in rows):
         yield (
             "Proven intervals of differences between subgroups combine opposite limits of both "
             "subgroups' intervals, each at half the failure probability."
         )
-    by_class = (CLASSES, CLASS_MEANS)
-    if report.units[1] == "groups" and any(method.startswith(by_class) for method in methods):
-        yield (
-            f"The proven intervals for {_listed(_metrics_of(rows, by_class))} use one random "
-            f"record of each group{_drawn_text(rows)}. Point estimates and approximate intervals "
-            "use all records, so that the proven intervals need not be centered at the estimates."
-        )
-    yield from _truncation_sentences(rows)
-    if _is_in_time(report):
-        yield from _past_sentences(report, rows)
 
 
 def _drawn_text(rows):
@@ -749,33 +790,10 @@ def _assumption_sentences(report, proven_rows, approximate_rows):
         subject = "Proven coverage requires"
     elif not proven_rows:
         subject = "The intervals require"
-    if _is_in_time(report):
-        if proven_rows:
-            yield f"Proven coverage assumes nothing about drift or dependence between {unit_name}."
-        yield (
-            f"{subject} that forecasts use no outcome that was unknown when they were made, and "
-            f"that the choice of the {unit_name} did not depend on outcomes."
-        )
-    elif _has_declared_dependence(report):
-        yield (
-            f"{subject} that records depend on each other no more than declared and that no "
-            "holdout record was used for fitting."
-        )
-    elif report.rows[0].target.startswith(_NODES):
-        yield (
-            f"{subject} that, given its neighbors in the declared graph, the label of a node does "
-            "not depend on other nodes. Features must not be computed from labels, and predictions "
-            "must not use the label of another holdout node."
-        )
-    elif any(row.method.startswith(FREE) for row in proven_rows):
-        yield f"{subject} independent {unit_name}, of which none was used for fitting."
-    else:
-        unstratified = ", without stratification by outcome,"
-        unstratified *= any(_UNSTRATIFIED in text for text in report.assumptions)
-        yield (
-            f"{subject} independent {unit_name} that were drawn from one population{unstratified} "
-            "and not used for fitting."
-        )
+    if _is_in_time(report) and proven_rows:
+        yield f"Proven coverage assumes nothing about drift or dependence between {unit_name}."
+    is_order_free = any(row.method.startswith(FREE) for row in proven_rows)
+    yield _sampling_assumption(report, subject, is_order_free=is_order_free)
     conditions = list(_use_conditions(report))
     verb = "They also require" if approximate_rows else "It also requires"
     if conditions:
@@ -783,6 +801,38 @@ def _assumption_sentences(report, proven_rows, approximate_rows):
     if approximate_rows:
         intervals = "Approximate intervals" if proven_rows else "They"
         yield f"{intervals} also require a large number of {unit_name}."
+
+
+def _sampling_assumption(report, subject, *, is_order_free):
+    """Return the sentences on the sampling of the holdout, as one text.
+
+    ``subject``: subject and verb. ``is_order_free``: whether the distributions of units may differ.
+    """
+    unit_name = _unit_name(report)
+    if _is_in_time(report):
+        return (
+            f"{subject} that forecasts use no outcome that was unknown when they were made, and "
+            f"that the choice of the {unit_name} did not depend on outcomes."
+        )
+    if _has_declared_dependence(report):
+        return (
+            f"{subject} that records depend on each other no more than declared and that no "
+            "holdout record was used for fitting."
+        )
+    if report.rows[0].target.startswith(_NODES):
+        return (
+            f"{subject} that, given its neighbors in the declared graph, the label of a node does "
+            "not depend on other nodes. Features must not be computed from labels, and predictions "
+            "must not use the label of another holdout node."
+        )
+    if is_order_free:
+        return f"{subject} independent {unit_name}, of which none was used for fitting."
+    unstratified = ", without stratification by outcome,"
+    unstratified *= any(_UNSTRATIFIED in text for text in report.assumptions)
+    return (
+        f"{subject} independent {unit_name} that were drawn from one population{unstratified} and "
+        "not used for fitting."
+    )
 
 
 def _use_conditions(report):
@@ -795,14 +845,19 @@ def _use_conditions(report):
         yield "that no user of the holdout knew the random seed of the noise"
 
 
+def _proof_of(row):
+    """Return the method of a proven row, without details."""
+    method = next((name for name in _SOURCES if row.method.startswith(name)), row.method)
+    if method == CLASSES and not row.metric.startswith(_AUC):
+        return CLASS_MEANS  # rows of older ledgers name CLASSES
+    return method
+
+
 def _method_sentences(report, rows):
     """Yield a sentence on each method of proven intervals, with the estimates it was used for."""
     rows_by_method = {}
     for row in rows:
-        method = next((name for name in _SOURCES if row.method.startswith(name)), row.method)
-        if method == CLASSES and not row.metric.startswith(_AUC):
-            method = CLASS_MEANS  # rows of older ledgers name CLASSES
-        rows_by_method.setdefault(method, []).append(row)
+        rows_by_method.setdefault(_proof_of(row), []).append(row)
     for method, rows_of_method in rows_by_method.items():
         source = _SOURCES.get(method, method)
         is_single = len(rows_of_method) == 1
@@ -905,19 +960,7 @@ def _clip_sentences(report):
         name = metric.partition(" (")[0]
         prose_name = _prose_name(name)
         errors = _CLIPPED_ERRORS.search(metric)
-        probability = _CLIPPED_PROBABILITY.search(metric)
-        if errors:
-            yield (
-                f"In the {prose_name}, absolute errors above {errors[1]} count as {errors[1]} (a "
-                "limit fixed without the holdout)."
-            )
-        elif probability:
-            yield (
-                f"In the {prose_name}, probabilities of the observed class below {probability[1]} "
-                f"count as {probability[1]}, for scores and all intervals."
-            )
-        else:
-            yield f"The {prose_name} is {metric.partition(' (')[2].removesuffix(')')}."
+        yield _clip_definition(prose_name, metric)
         unclipped = _unclipped_comparisons(report, name)
         if errors and is_unclipped_approximately:
             yield (
@@ -933,6 +976,23 @@ def _clip_sentences(report):
                 f"{unclipped[0].upper()}{unclipped[1:]} use unclipped errors, so that they may "
                 "deviate from those of the clipped scores."
             )
+
+
+def _clip_definition(prose_name, metric):
+    """Return a sentence that defines a clipped metric; ``metric``: its name in the table."""
+    errors = _CLIPPED_ERRORS.search(metric)
+    if errors:
+        return (
+            f"In the {prose_name}, absolute errors above {errors[1]} count as {errors[1]} (a limit "
+            "fixed without the holdout)."
+        )
+    probability = _CLIPPED_PROBABILITY.search(metric)
+    if probability:
+        return (
+            f"In the {prose_name}, probabilities of the observed class below {probability[1]} "
+            f"count as {probability[1]}, for scores and all intervals."
+        )
+    return f"The {prose_name} is {metric.partition(' (')[2].removesuffix(')')}."
 
 
 def _unclipped_text(report, metric):
@@ -1008,20 +1068,7 @@ def _approximate_sentences(report, rows, letter_of_model):
     """
     yield from _level_sentences(report, rows)
     yield from _jackknife_sentences(report, rows)
-    rows_beyond_levels = [row for row in rows if any(map(_LEVEL_NOTE.match, row.notes))]
-    if rows_beyond_levels:
-        intervals, is_one = _intervals_text(report, rows_beyond_levels, rows, letter_of_model)
-        matches = [_LEVEL_NOTE.match(note) for row in rows_beyond_levels for note in row.notes]
-        tested_alphas = {float(match[1]) for match in matches if match}
-        tested = "those"
-        if len(tested_alphas) == 1:
-            tested = f"{_percent(1.0 - tested_alphas.pop())},"
-        their = "its" if is_one else "their"
-        yield (
-            f"The level of {intervals} exceeds {tested} up to which the developers of the software "
-            f"checked this method by simulation, so that {their} coverage may be below the nominal "
-            "one."
-        )
+    yield from _tested_level_sentences(report, rows, letter_of_model)
     yield from _few_outcome_sentences(report, rows, letter_of_model)
     dominated_rows = [
         row for row in rows if any(note.startswith(_FEW_UNITS_NOTES) for note in row.notes)
@@ -1034,6 +1081,27 @@ def _approximate_sentences(report, rows, letter_of_model):
     estimates = _named_estimates(report, unproven_rows, letter_of_model)
     if len(unproven_rows) < len(rows) and 0 < len(estimates) <= _MAX_ESTIMATES:
         yield f"Only approximate intervals are available for {_listed(estimates)}."
+
+
+def _tested_level_sentences(report, rows, letter_of_model):
+    """Yield a sentence on approximate intervals at levels beyond those that were simulated.
+
+    ``rows``: those with an approximate interval. ``letter_of_model``: see :func:`_short_name`.
+    """
+    rows_beyond_levels = [row for row in rows if any(map(_LEVEL_NOTE.match, row.notes))]
+    if not rows_beyond_levels:
+        return
+    intervals, is_one = _intervals_text(report, rows_beyond_levels, rows, letter_of_model)
+    matches = [_LEVEL_NOTE.match(note) for row in rows_beyond_levels for note in row.notes]
+    tested_alphas = {float(match[1]) for match in filter(None, matches)}
+    tested = "those"
+    if len(tested_alphas) == 1:
+        tested = f"{_percent(1.0 - tested_alphas.pop())},"
+    their = "its" if is_one else "their"
+    yield (
+        f"The level of {intervals} exceeds {tested} up to which the developers of the software "
+        f"checked this method by simulation, so that {their} coverage may be below the nominal one."
+    )
 
 
 def _few_outcome_sentences(report, rows, letter_of_model):
@@ -1140,22 +1208,28 @@ def _jackknife_sentences(report, rows):
             "one pseudo record per class."
         )
     if jackknife_rows and _is_in_time(report):
-        horizon = _longest_horizon(report)
-        estimand = " for estimand (1)" * (horizon > 1)
-        metrics = [row.metric for row in jackknife_rows if not row.metric.startswith("skill")]
-        has_losses = all(metric.startswith(_NEGATIVE) for metric in metrics)
-        scores = "losses" if has_losses else "scores"
-        scores = f"{_ADJECTIVES[unit_name]} {scores}" if unit_name in _ADJECTIVES else scores
+        yield from _variance_sentences(report, jackknife_rows)
+
+
+def _variance_sentences(report, rows):
+    """Yield sentences on variances over dates; ``rows``: those with a jackknife interval."""
+    unit_name = _unit_name(report)
+    horizon = _longest_horizon(report)
+    estimand = " for estimand (1)" * (horizon > 1)
+    metrics = [row.metric for row in rows if not row.metric.startswith("skill")]
+    has_losses = all(metric.startswith(_NEGATIVE) for metric in metrics)
+    scores = "losses" if has_losses else "scores"
+    scores = f"{_ADJECTIVES[unit_name]} {scores}" if unit_name in _ADJECTIVES else scores
+    yield (
+        f"Deviations of {scores} from their expectations given the past are uncorrelated, so that "
+        f"variances{estimand} need no autocovariances."
+    )
+    if horizon > 1:
+        bandwidth = min(2.0 * horizon, report.units[0] / 3.0)
         yield (
-            f"Deviations of {scores} from their expectations given the past are uncorrelated, "
-            f"so that variances{estimand} need no autocovariances."
+            "For estimand (2), forecasts overlap, and autocovariances were added with Bartlett "
+            f"weights that reach 0 at a lag of {bandwidth:.3g} {unit_name}."
         )
-        if horizon > 1:
-            bandwidth = min(2.0 * horizon, report.units[0] / 3.0)
-            yield (
-                "For estimand (2), forecasts overlap, and autocovariances were added with Bartlett "
-                f"weights that reach 0 at a lag of {bandwidth:.3g} {unit_name}."
-            )
 
 
 def _statistic(row):
