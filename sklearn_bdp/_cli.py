@@ -445,14 +445,7 @@ def _check(options):
     The score is compared with ``--min``, with its cross-validated score, or with both. The code is
     0 if it passes, and 3 if it fails or no score was released. Wrong options raise UsageError.
     """
-    if not options.path:
-        raise UsageError(f"Name a ledger, or set the environment variable {LEDGER_VARIABLE}.")
-    if options.min is None and options.against is None:
-        raise UsageError("Nothing to check: pass --min SCORE, --against cv, or both.")
-    if options.min is not None and not math.isfinite(options.min):
-        raise UsageError(f"--min must be a finite number, got {options.min}.")
-    if options.max_age is not None and not options.max_age > 0.0:
-        raise UsageError(f"--max-age must be a positive number of hours, got {options.max_age}.")
+    _check_usage(options)
     with Ledger(_location(options.path)).transaction() as ledger_state:
         search_notes = ledger_state.notes(SystemNote.SEARCH)
         answer, time = _latest_best(
@@ -461,13 +454,7 @@ def _check(options):
     if answer is None:
         _print_result(options, {"passed": False, "score": None}, "FAILED: no score was released.")
         return 3
-    reasons = []
-    if options.min is not None and not answer.value >= options.min:
-        reasons.append(f"the score is below {options.min:g}")
-    if options.against == "cv" and answer.corrected and answer.value < answer.cv_score:
-        reasons.append(f"the holdout corrected the cross-validated score {answer.cv_score:.4g}")
-    if options.max_age is not None and _age_in_hours(time) > options.max_age:
-        reasons.append(f"the latest search is older than {options.max_age:g} hours")
+    reasons = list(_reasons_to_fail(options, answer, time))
     verdict = f"FAILED, {' and '.join(reasons)}" if reasons else "passed"
     text = (
         f"{verdict}: {answer.metric or 'score'} {answer.value:.4g}, "
@@ -483,10 +470,38 @@ def _check(options):
     return 3 if reasons else 0
 
 
+def _check_usage(options):
+    """Raise UsageError for options of ``check`` that are invalid or do not check anything."""
+    if not options.path:
+        raise UsageError(f"Name a ledger, or set the environment variable {LEDGER_VARIABLE}.")
+    if options.min is None and options.against is None:
+        raise UsageError("Nothing to check: pass --min SCORE, --against cv, or both.")
+    if options.min is not None and not math.isfinite(options.min):
+        raise UsageError(f"--min must be a finite number, got {options.min}.")
+    if options.max_age is not None and not options.max_age > 0.0:
+        raise UsageError(f"--max-age must be a positive number of hours, got {options.max_age}.")
+
+
+def _reasons_to_fail(options, answer, time):
+    """Yield the reasons for which an answer fails; ``time``: of the search, in ISO 8601."""
+    if options.min is not None and not answer.value >= options.min:
+        yield f"the score is below {options.min:g}"
+    if options.against == "cv" and answer.corrected and answer.value < answer.cv_score:
+        yield f"the holdout corrected the cross-validated score {answer.cv_score:.4g}"
+    if options.max_age is not None and _age_in_hours(time) > options.max_age:
+        yield f"the latest search is older than {options.max_age:g} hours"
+
+
 def _age_in_hours(time):
     """Return the hours since a time in ISO 8601."""
     age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(time)
     return age.total_seconds() / 3600.0
+
+
+def _is_noted(answer, note):
+    """Return whether a search took a recorded answer; ``note``: content of its note."""
+    is_key_noted = answer.key is None or answer.key in note["keys"]
+    return is_key_noted and answer.batch in note["batches"]
 
 
 def _latest_best(history, search_notes, metric, model):
@@ -509,19 +524,11 @@ def _latest_best(history, search_notes, metric, model):
     latest_batch = matching_answers[-1].batch
     search_answers = [answer for answer in matching_answers if answer.batch == latest_batch]
     time = search_answers[0].time
-    for note in reversed(search_notes):
-        if note["after"] < latest_batch:
-            break
-        recorded_answers = [
-            answer
-            for answer in matching_answers
-            if answer.batch in note["batches"]
-            and (answer.key is None or answer.key in note["keys"])
-        ]
-        if recorded_answers:
+    for note in search_notes:  # the latest one decides
+        recorded_answers = [answer for answer in matching_answers if _is_noted(answer, note)]
+        if recorded_answers and note["after"] >= latest_batch:
             search_answers = recorded_answers
             time = note["time"]
-            break
     first_metric = search_answers[0].metric
     metric_answers = [answer for answer in search_answers if answer.metric == first_metric]
     return max(metric_answers, key=lambda answer: answer.value), time

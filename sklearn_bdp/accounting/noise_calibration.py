@@ -60,8 +60,6 @@ def noise_margin(
 ) -> float:
     r"""Return the smallest z >= 0 with :math:`P[N_T + N_q > z] \le` ``failure`` (theory N1, N2).
 
-    For Laplace noise, rounding makes it too large, never too small.
-
     Parameters
     ----------
     failure : float
@@ -520,8 +518,8 @@ def auto_scales(n_effective, *, failure, beta=0.05, fraction=NOISE_FRACTION):
     """Return Laplace scales of threshold, query and answer noise for a small noise margin.
 
     ``n_effective`` is the effective number of holdout records, ``beta`` the failure probability of
-    all intervals together. ``failure`` is the failure probability of the first round's comparison
-    with the threshold, and that of its answer. ``fraction`` is the ratio of the noise margin to the
+    all intervals together. ``failure`` is the failure probability of all comparisons of the first
+    round together, and that of its answer. ``fraction`` is the ratio of the noise margin to the
     half-width of one fixed query. Theory N1; Lyu, Su and Li 2017 (query noise twice the threshold
     noise).
     """

@@ -409,11 +409,11 @@ class PredictiveCode:
         self.pairs.append(pair)
         return len(self.pairs) - 1
 
-    def predict(self, cv_scores: FloatOrArray) -> tuple[Array, Array]:
+    def predict(self, cv_scores: Array) -> tuple[Array, Array]:
         """Return predictions of holdout scores, and standard deviations of the offset in them.
 
-        The offset is what a prediction adds to a cross-validated score. Both arrays are in units of
-        [0, 1], as ``cv_scores`` are, and have their shape.
+        The offset is what a prediction adds to a cross-validated score before it is clipped. Both
+        arrays are in units of [0, 1], as ``cv_scores`` of shape (k,) are, and have their shape.
         """
         scores = np.asarray(cv_scores, dtype=float)
         if not self.pairs:

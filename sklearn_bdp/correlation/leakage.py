@@ -632,9 +632,10 @@ def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
     """Return the Bayesian DP level of a chain by the best quilt of each record, in nats.
 
     ``max_i min_Q [(|N| + 1) dp_epsilon + factor * b]`` over the empty quilt and the two-sided and
-    one-sided quilts of every record at these distances. ``past`` and ``future`` are pairs of
-    distances and influences from :func:`chain_influences`. The factor is 4 as printed by Zhao
-    (2017); 2 suffices (theory B2).
+    one-sided quilts of every record at these distances. ``N`` are the records that a quilt
+    separates from the others, without ``i``, and ``b`` is the influence of ``i`` on the quilt.
+    ``past`` and ``future`` are pairs of distances and influences from :func:`chain_influences`. The
+    factor is 4 as printed by Zhao (2017); 2 suffices (theory B2).
     """
     if n == 1:
         return dp_epsilon

@@ -903,8 +903,9 @@ def affected_in_subtrees(parent, contractions):
 
     The effect bounds the expected number of records in the subtree of ``v`` that a change of the
     parent of ``v`` affects, 0 for roots. That of a change of ``v`` itself is
-    ``R_v = 1 + sum_children theta_c R_c``. ``contractions`` are the Dobrushin coefficients
-    ``theta`` of the kernels given the parents, 0 for roots; ``parent`` is that of :func:`rooted`.
+    ``R_v = 1 + sum_children theta_c R_c``. ``contractions`` are (upper bounds on) the Dobrushin
+    coefficients ``theta`` of the kernels given the parents, 0 for roots. ``parent`` is that of
+    :func:`rooted`.
     """
     n_affected = [1.0] * len(parent)
     n_affected_by_parent = [0.0] * len(parent)

@@ -52,7 +52,7 @@ class NodeMatching:
         return int(self.adjacency.shape[0])
 
     def folds(self, n_splits: int) -> Folds:
-        """Return folds that put few neighbors in the same test set.
+        """Return folds of nodes that separate neighbors where that is possible.
 
         Parameters
         ----------

@@ -87,8 +87,8 @@ class TimeOrdered(CorrelationModel):
         self.step = str(step)
         self._has_dates = times is not None
         self.caveats = (
-            "no training record, and no feature, carries a label that became known on or after "
-            "the first holdout date",
+            "no training record carries a label that became known on or after the first holdout "
+            "date, and no feature a label that was unknown when its forecast was made",
         )
         if dates is not None:
             self.dates_, self.codes_ = np.unique(dates, return_inverse=True)

@@ -254,10 +254,11 @@ def _per_record_metric(holdout_split, estimator):
 
 
 def _test_declared_strength(holdout_split, declared_model, metric, score, scores_and_folds):
-    """Test the declared strength of a chain by scores, or of a network by labels (G33, G25).
+    """Test the declared strength of a chain by scores, or of a network by labels (theory G33).
 
-    Return the report and the scores in time order. Both are None if the strength cannot be tested,
-    and the scores also if labels were tested.
+    Return the report and the scores in time order. Both are None if there is nothing to test, such
+    as no score of a chain or no single label per record of a network. The report may say that there
+    are too few records. The scores are None if labels were tested.
     """
     n = num_samples(holdout_split.X)
     if declares_influence(declared_model):

@@ -113,7 +113,7 @@ def _columns_error(columns, holdout_columns, table):
 
 
 def _check_same_targets(y, y_holdout, table):
-    """Raise ValueError for different numbers of outputs, or for text and numbers as targets.
+    """Raise ValueError for different numbers of outputs, or if one has text and one a number type.
 
     ``table``: name of the holdout targets in the message.
     """

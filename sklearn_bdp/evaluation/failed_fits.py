@@ -146,7 +146,7 @@ def _kinds_of_missing_values(values):
 
 
 def likely_cause(X, y, estimator):
-    """Return a text on the likely cause why no fit on a training set succeeds; "" without one."""
+    """Return a text on the likely cause of failing fits on a training set; "" without one."""
     labels = np.unique(np.asarray(y)) if is_classifier(estimator) and np.ndim(y) == 1 else None
     if labels is not None and labels.size == 1:
         return (

@@ -344,7 +344,7 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         return self
 
     def _check_parameters(self):
-        """Raise ValueError or TypeError for a parameter that is invalid for all data."""
+        """Raise ValueError or TypeError for an invalid ranking, tol, verify or on_empty."""
         if not callable(self.ranking):
             check_option("ranking", self.ranking, ("univariate",))
         if self.tol != "auto":

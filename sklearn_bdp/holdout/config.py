@@ -343,8 +343,8 @@ def is_splitter(value: Any) -> bool:
 def check_ledger(ledger: Any) -> Any:
     """Return the Backend, LedgerURL or absolute path of a ledger; None for a ledger in memory.
 
-    The path is absolute because other processes may have other working directories. Raises
-    TypeError, ValueError or LedgerUnavailableError for an invalid location.
+    The path is absolute because other processes may have other working directories. Invalid
+    locations raise errors.
     """
     if ledger is None or isinstance(ledger, Backend):
         return ledger
@@ -364,7 +364,7 @@ def check_ledger(ledger: Any) -> Any:
             "memory of this process, or pass the path of a file."
         )
     path = Path(ledger).expanduser().absolute()
-    if os.path.isdir(path):  # unlike Path.is_dir, also true if this user may not read the folder
+    if os.path.isdir(path):  # Path.is_dir raises an error in a folder without access
         raise LedgerUnavailableError(
             f"ledger {path} cannot be created: it is a folder. Name a file in it."
         )

@@ -37,7 +37,7 @@ class LedgerTotals:
     #: the cell and both limits.
     shares: dict = dataclasses.field(default_factory=dict)
     #: Queries of a lower bound on the denominator of a ratio (theory G34), and those of them in
-    #: which the denominator was below it.
+    #: which it was reported below the bound.
     n_floors: int = 0
     n_below_floor: int = 0
     # Types of queried scores for which the certificate reports an assumption:

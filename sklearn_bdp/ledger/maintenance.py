@@ -206,8 +206,8 @@ def _read_contents(backend: Backend) -> LedgerContents:
 def _create(backend, header, header_digest, rows, *, head):
     """Create a ledger, verify it and return its head; delete it if that fails.
 
-    ``head``: number and digest of the last of ``rows``, which the new ledger must have. Raises
-    LedgerError if the backend has a ledger.
+    ``head``: that of ``rows``, which the new ledger must have. Raises LedgerError if the backend
+    cannot create a ledger because it has one.
     """
     if not backend.create(header, header_digest, rows):
         raise _exists_error(backend)

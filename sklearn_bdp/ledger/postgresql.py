@@ -276,9 +276,9 @@ class PostgreSQLBackend(Backend):
         self._execute(connection, "COMMIT")
 
     def holdouts(self):
-        """Return the sorted names of the holdouts whose ledgers this role can read.
+        """Return the sorted names of the holdouts with ledgers in the schema of the URL.
 
-        They include those of version 0.1.
+        Ledgers of version 0.1 in any schema that this role can read are included.
         """
         names = set()
         with self._translated(), self._free_session() as session:

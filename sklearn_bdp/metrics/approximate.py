@@ -314,14 +314,14 @@ class ApproximateMetric(BoundedMetric):
             The score; greater is better.
         """
         if not options:
-            score = self._score_of_table(predictions)
+            score = self._score_from_confusion_matrix(predictions)
             if score is not None:
                 return score
         function = self.scorer._score_func
         arguments = {**self.scorer._kwargs, **options}
         return float(self.scorer._sign * function(predictions.y, predictions.response, **arguments))
 
-    def _score_of_table(self, predictions):
+    def _score_from_confusion_matrix(self, predictions):
         """Return the score from the confusion matrix, or None to call scikit-learn's function.
 
         The formulas save the checks of scikit-learn's functions. They are not used if a class is

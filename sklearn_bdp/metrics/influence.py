@@ -66,7 +66,7 @@ def influence_on_score(
 def record_losses(
     function_name: str, arguments: dict[str, Any], y: Array, predictions: Array
 ) -> Array | None:
-    """Return the losses whose mean is the value of a loss function, or None for other functions.
+    """Return the losses whose mean is the value of a loss function, or None for others.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def record_losses(
     Returns
     -------
     ndarray of shape (n,) or None
-        Loss of each record; None also if scikit-learn's function raises for these records.
+        Loss of each record; None also outside of the domain of the function.
     """
     if function_name in _LOSSES_BY_OUTPUT and set(arguments) <= {"alpha"}:
         # Records are passed as outputs of a single record, so that the function returns each loss.
@@ -97,7 +97,7 @@ def record_losses(
     y = np.asarray(y, dtype=float)
     min_target = 0.0 if function_name == "mean_poisson_deviance" else np.finfo(float).tiny
     if not (y.min() >= min_target and predictions.min() > 0.0):
-        return None  # scikit-learn raises its error
+        return None  # outside of the domain
     if function_name == "mean_poisson_deviance":
         return 2.0 * (xlogy(y, y / predictions) - y + predictions)
     return 2.0 * (np.log(predictions / y) + y / predictions - 1.0)
@@ -118,7 +118,7 @@ def _root_influence(losses):
 def _mean_over_outputs(function_name, arguments, y, predictions):
     """Return the influence on the mean of the losses of several outputs.
 
-    Return None for other functions and arguments, and if a loss is undefined.
+    Return None for other functions and arguments, and if an influence is undefined.
     """
     is_loss = function_name in _LOSSES_BY_OUTPUT or function_name == "root_mean_squared_log_error"
     options = dict(arguments)

@@ -275,6 +275,13 @@ class HoldoutAccountant:
         with self.read_transaction(latest=False) as ledger_state:
             return ledger_state.totals.number
 
+    def _has_search_note(self):
+        """Return whether a search was noted after the latest batch."""
+        with self.read_transaction(latest=False) as ledger_state:
+            last_number = ledger_state.totals.number
+            search_notes = ledger_state.notes(SystemNote.SEARCH)
+        return any(note["after"] >= last_number for note in search_notes)
+
     def note_search(self, answers, number_before):
         """Note a search that took recorded answers which are not those of the latest batch.
 
@@ -287,14 +294,7 @@ class HoldoutAccountant:
         batches = {answer.batch for answer in answers}
         if self.path is None or not answers or min(batches) > number_before:
             return
-        with self.read_transaction(latest=False) as ledger_state:
-            last_number = ledger_state.totals.number
-            later_notes = [
-                note
-                for note in ledger_state.notes(SystemNote.SEARCH)
-                if note["after"] >= last_number
-            ]
-        if batches == {last_number} and not later_notes:
+        if batches == {self.last_batch_number()} and not self._has_search_note():
             return  # the answers of the latest batch again
         content = {
             "keys": [answer.key for answer in answers if answer.key is not None],

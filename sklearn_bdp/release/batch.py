@@ -246,7 +246,10 @@ def _privacy_level(batch: QueryBatch, context: BatchContext, noise_ratio: float)
 
 
 def _earlier_noise_ratio(context: BatchContext) -> float:
-    """Return the factor, at least 1, of the DP level that the last totals report."""
+    """Return the DP level of the last totals over that of the mechanism alone, at least 1.
+
+    It is 1 if either level is 0, infinite or unknown.
+    """
     reported_epsilon = context.last.dp_epsilon
     spent_epsilon = context.mechanism.dp_epsilon_used(1.0 / context.settings.n)
     if reported_epsilon and spent_epsilon > 0.0 and math.isfinite(spent_epsilon):

@@ -551,7 +551,7 @@ class GradedRelease:
         """Return the comparison of queries, their predictions, and a mask of relaxed queries.
 
         ``positions``: of the queries in the batch. ``is_leader``: whether the only query is the
-        leader, whose cell is fine.
+        leader.
         """
         prediction = self._predict(positions)
         fine_half_widths = self._fine_half_widths(

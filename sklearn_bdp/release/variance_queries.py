@@ -43,7 +43,7 @@ class SecondMoments:
 def make_variance_plan(batch: QueryBatch, context: BatchContext, log_failure: float) -> Any:
     """Return the plan of variance queries before a batch is answered, or None without a use.
 
-    ``log_failure``: log of the failure probability of the leader's interval, both sides together.
+    ``log_failure``: about the log of the failure probability of both ends of an interval.
     """
     code = context.code
     settings = context.settings
@@ -209,8 +209,9 @@ def expected_limit_step(
 def _leading_positions(plan: Any, batch: QueryBatch, release: BatchRelease) -> list[int]:
     """Return the positions of answered queries that the plan admits, in the order to query them.
 
-    The leader comes first, and then queries with a recorded cell. If the batch fixes half-widths,
-    all queries are in descending order of their cross-validated scores.
+    The leader comes first, then the refined queries and those that the first pass corrected, both
+    latest first; others are left out. If the batch fixes half-widths, none is left out, and the
+    cross-validated scores are in descending order.
     """
     if batch.fixed_half_widths is not None:
         positions = np.argsort(-batch.cv_scores, kind="stable").tolist()

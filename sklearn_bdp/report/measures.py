@@ -330,7 +330,7 @@ def classes_of(model: Any, y: Any) -> list[Any] | None:
 
 
 class UndefinedScore(Exception):
-    """The score is undefined for these records: the user's scorer or model fails on them."""
+    """The score is undefined for these records: a scorer, a model or a formula fails on them."""
 
 
 class PrecomputedPredictions:
@@ -402,13 +402,13 @@ class PrecomputedPredictions:
         ``name``: name of the metric. ``methods``: names of the methods of a model that it can use.
         """
         required = " or ".join(_OUTPUT_OF_METHOD[method] for method in methods)
-        provided = "labels or numbers"
-        if not hasattr(self, "predict"):
-            provided = "numbers beyond [0, 1]"
-            if hasattr(self, "predict_proba"):
-                provided = "probabilities"
-            elif self.values.ndim == 2:
-                provided = "scores of labels"
+        provided = "numbers beyond [0, 1]"
+        if hasattr(self, "predict_proba"):
+            provided = "probabilities"
+        elif hasattr(self, "predict"):
+            provided = "labels or numbers"
+        elif self.values.ndim == 2:
+            provided = "scores of labels"
         fix = _NAME_CLASSES
         if hasattr(self, "classes_"):
             fix = f"Pass {' or '.join(f'model.{method}(X)' for method in methods)}"

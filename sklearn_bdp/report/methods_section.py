@@ -151,7 +151,7 @@ _SCALE_NAMES = {
     "unit": "the logit scale",
     "signed": "Fisher's z scale",
     "loss": "the log scale",
-    "explained": "the scale of -log(1 - score)",
+    "explained": "the scale of -log(1 - score), the loss ratio,",
 }
 _SCALE_SUBJECTS = {
     "unit": "scores from 0 to 1 of single models",
@@ -189,10 +189,7 @@ def methods_section(report: Any, letter_of_model: Mapping[str, str]) -> str:
     if report.alpha_approximate is None:
         approximate_rows = []
     if proven_rows:
-        has_approximate = len(approximate_rows) > 0
-        sentences += _proven_sentences(
-            report, proven_rows, letter_of_model, has_approximate=has_approximate
-        )
+        sentences += _proven_sentences(report, proven_rows, letter_of_model)
     if approximate_rows:
         sentences += _approximate_sentences(report, approximate_rows, letter_of_model)
     if proven_rows or approximate_rows:
@@ -205,7 +202,10 @@ def methods_section(report: Any, letter_of_model: Mapping[str, str]) -> str:
         model = "each model" if len(_models(report)) > 1 else "the model"
         sentences.append(f"Records were classified by the predict method of {model}.")
     version = f", version {report.version}" * bool(report.version)
-    sentences.append(f"Intervals were computed with the Python package sklearn_bdp{version}.")
+    sentences.append(
+        "Limits are rounded outward. Intervals were computed with the Python package "
+        f"sklearn_bdp{version}."
+    )
     return " ".join(sentences)
 
 
@@ -336,12 +336,13 @@ def _earlier_use_text(report):
     cost = ", above all for answers from the holdout" * (report.n_above > 0)
     return (
         f"Before this evaluation, the same holdout had answered {queries} in {rounds} of model "
-        f"selection, which may have influenced the choice of the final {models} (Thresholdout, "
-        "Dwork et al. 2015). An answer was a score computed without the holdout if it agreed with "
-        "the holdout score within a tolerance to which random noise was added, and otherwise a "
-        f"rounded or noisy holdout score ({report.n_above:,} of {report.n_answered:,}). The levels "
-        f"of all intervals were raised to allow for these answers{union_bound}{cost}. The point "
-        "estimates are the observed values and were not corrected for selection."
+        "selection by Thresholdout (Dwork et al. 2015), with confidence intervals, which may have "
+        f"influenced the choice of the final {models}. An answer was a score computed without the "
+        "holdout if it agreed with the holdout score within a tolerance to which random noise was "
+        f"added, and otherwise a rounded or noisy holdout score ({report.n_above:,} of "
+        f"{report.n_answered:,}). The levels of all intervals were raised to allow for these "
+        f"answers{union_bound}{cost}. The point estimates are the observed values and were not "
+        "corrected for selection."
     )
 
 
@@ -456,9 +457,7 @@ def _first_intervals_text(report):
     interval = f"{simultaneous}{_percent(report.confidence_level)} confidence interval"
     if first.proven is None:
         return f"approximate {interval} {_row_limits_text(first, first.approximate)}"
-    has_approximate = any(row.approximate is not None for row in report.rows)
-    coverage = " with proven coverage" * has_approximate
-    text = f"{interval}{coverage} {_row_limits_text(first, first.proven)}"
+    text = f"{interval} with proven coverage {_row_limits_text(first, first.proven)}"
     # An approximate interval for unclipped errors does not belong to this estimate.
     has_same_target = not any(note.startswith(_CLIPPED_NOTE) for note in first.notes)
     if first.approximate is not None and has_same_target:
@@ -618,17 +617,15 @@ def _count_sentences(report, rows, letter_of_model):
     )
 
 
-def _proven_level_sentences(report, rows, *, has_approximate):
+def _proven_level_sentences(report, rows):
     """Yield sentences on the coverage of proven intervals.
 
-    ``rows`` and ``has_approximate``: those of :func:`_proven_sentences`.
+    ``rows``: those with a proven interval.
     """
-    coverage = " with proven coverage" * has_approximate
-    if has_approximate:
-        yield (
-            "Proven coverage holds for every number of records, without a large-sample "
-            "approximation, under the conditions stated below."
-        )
+    yield (
+        f"Proven coverage holds for every number of {_unit_name(report)}, without a large-sample "
+        "approximation, under the conditions stated below."
+    )
     level = _percent(1.0 - report.alpha_proven)
     probability = f"with probability at least {_percent(report.confidence_level)}"
     earlier = " and all proven intervals that were given with the earlier answers"
@@ -636,8 +633,8 @@ def _proven_level_sentences(report, rows, *, has_approximate):
     if not report.joint:
         allowance = ", allowing for the earlier answers" * bool(report.n_batches)
         yield (
-            f"Each confidence interval{coverage} was computed at level {level}, so that by itself "
-            f"it covers its target {probability}{allowance}."
+            f"Each confidence interval with proven coverage was computed at level {level}, so that "
+            f"by itself it covers its target {probability}{allowance}."
         )
         if len(report.rows) > 1:
             yield (
@@ -650,24 +647,24 @@ def _proven_level_sentences(report, rows, *, has_approximate):
         if earlier:
             claim = f"It{earlier} cover their targets simultaneously"
         yield (
-            f"The confidence interval{coverage} was computed at level {level}. {claim} "
+            f"The confidence interval with proven coverage was computed at level {level}. {claim} "
             f"{probability}."
         )
     else:
         joint_alpha = _joint_alpha_text(report, len(rows) * report.alpha_proven)
         yield (
-            f"The {len(rows)} confidence intervals{coverage} were computed at level {level} each, "
-            f"{joint_alpha}. They{earlier} cover their targets simultaneously {probability}."
+            f"The {len(rows)} confidence intervals with proven coverage were computed at level "
+            f"{level} each, {joint_alpha}. They{earlier} cover their targets simultaneously "
+            f"{probability}."
         )
 
 
-def _proven_sentences(report, rows, letter_of_model, *, has_approximate):
+def _proven_sentences(report, rows, letter_of_model):
     """Yield sentences on the coverage and the methods of proven intervals.
 
     ``rows``: those with a proven interval. ``letter_of_model``: see :func:`_short_name`.
-    ``has_approximate``: whether the report has approximate intervals, too.
     """
-    yield from _proven_level_sentences(report, rows, has_approximate=has_approximate)
+    yield from _proven_level_sentences(report, rows)
     yield from _method_sentences(report, rows)
     yield from _count_sentences(report, rows, letter_of_model)
     if any(row.metric.startswith("f1") and COUNTS in row.method for row in rows):
@@ -754,12 +751,15 @@ def _truncation_sentences(rows):
     for (limit, count), truncated_rows in rows_by_limit.items():
         metrics = _listed([*dict.fromkeys(map(_with_article, truncated_rows))])
         exceeded = "" if count is None else f" (exceeded by {count} records)"
-        limits.append(f"{metrics} refer to the mean of differences per record limited to {limit}")
+        limits.append(
+            f"{metrics} refer to the mean of differences per record in which those beyond {limit} "
+            "count as that"
+        )
         limits[-1] += exceeded
     yield (
         f"Proven intervals of differences between models in {_listed(limits)}. The limits were "
-        "fixed without the holdout. These intervals give no bound for the mean of unlimited "
-        "differences, to which the estimates and the approximate intervals refer."
+        "fixed without the holdout. These intervals give no bound for the mean of the "
+        "differences themselves, to which the estimates and the approximate intervals refer."
     )
 
 
@@ -1192,8 +1192,8 @@ def _jackknife_sentences(report, rows):
         yield (
             f"Approximate intervals use jackknife standard errors over {left_out_units} and "
             f"Student quantiles{_scales_text(report, jackknife_rows)}. The degrees of freedom are "
-            f"smaller if few {left_out_units} carry most of the variance (by the kurtosis of their "
-            f"contributions){rarest_text}."
+            f"fewer than {left_out_units} minus one if few {left_out_units} carry most of the "
+            f"variance (by the kurtosis of their contributions){rarest_text}."
         )
         yield from _skewness_sentences(report, jackknife_rows)
         yield from _disjoint_gap_sentences(report, jackknife_rows)

@@ -837,9 +837,9 @@ def out_of_fold_errors(estimator: Any, training_data: CVData) -> Array | None:
     Returns
     -------
     ndarray of shape (n_tested,) or None
-        Targets minus predictions, fold after fold; NaN if the model failed on a record. None for
-        several outputs, if the model cannot be fitted again, and if the records are too few for
-        folds.
+        Targets minus predictions, fold after fold; NaN if the model failed on a record. None unless
+        targets are one-dimensional, if the model cannot be fitted again, and if the records are too
+        few for folds.
     """
     if np.ndim(training_data.y) != 1:
         return None

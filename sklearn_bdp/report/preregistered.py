@@ -57,7 +57,7 @@ def report_preregistered(holdout: Any, key: str, compute: Callable[[float], Any]
     """Report on statements that were fixed, close the holdout, and return the report.
 
     The report is JSON content. A repeated call returns the recorded one. Raise ValueError if a
-    level of privacy is declared, and HoldoutClosedError if another report closed the holdout.
+    level of privacy is declared, and HoldoutClosedError if the holdout was closed in another way.
 
     Parameters
     ----------

@@ -200,7 +200,7 @@ class RowEstimator:
         return "" if statement.proven else self.approximate.public_refusal(statement)
 
     def _n_events(self, in_any_subgroup):
-        """Return the number of a row's units with a positive record; None without a positive class.
+        """Return the number of a row's units with a record of the event class of the plan, or None.
 
         ``in_any_subgroup``: mask of the records of the row.
         """

@@ -292,7 +292,7 @@ def copy_data(X):
 
 
 def _value_digest(value, *, fallback):
-    """Return the digest of data, None for text, and ``fallback(value)`` for any other object."""
+    """Return the digest of data, None for a str, and ``fallback(value)`` for other objects."""
     if type(value) is str:
         return None
     if isinstance(value, np.generic | numbers.Number):
@@ -772,7 +772,7 @@ class ObjectHasher:
         excluded_names = _FIT_METHODS if self._fitted else ()
         bases = []
         for base in value.__mro__:
-            if _installed_version(base.__module__) is None:
+            if base is value or _installed_version(base.__module__) is None:
                 bases.append([base.__qualname__, _members(base, excluded_names)])
             else:
                 bases.append(base)

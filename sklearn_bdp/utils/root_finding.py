@@ -76,14 +76,14 @@ def crossing(
 ) -> float:
     """Return a point with an ``excess`` of at most 0, near the root if one is found there.
 
-    ``excess`` is continuous, at most 0 at ``safe`` and positive at ``rejected``. Brent's method
-    stops on either side of the root, to the relative tolerance ``rtol``. From there, points nearer
-    to ``safe`` are tried until one has an ``excess`` of at most 0. If none of these has, ``safe``
-    is returned.
+    ``excess`` is at most 0 at ``safe`` and positive at ``rejected``. Brent's method stops on either
+    side of the root, to about ``rtol`` relative to the larger end. From there, points nearer to
+    ``safe`` are tried until one has an ``excess`` of at most 0. If none of these has, ``safe`` is
+    returned.
     """
     xtol = 0.1 * rtol * max(abs(safe), abs(rejected))
     root = brentq(excess, safe, rejected, xtol=xtol, rtol=rtol)
-    for step in (0.0, 2.0, 20.0, 1e3, 1e5, 1e7):  # in units of the tolerance
+    for step in (0.0, 2.0, 20.0, 1e3, 1e5, 1e7):  # times rtol: part of the way
         candidate = root + min(step * rtol, 1.0) * (safe - root)
         if excess(candidate) <= 0.0:
             return candidate
