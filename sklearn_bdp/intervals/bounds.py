@@ -591,6 +591,31 @@ def shrunken_variances(
     return (variances * training_sizes + 2.0 * worst_variances) / (training_sizes + 2.0)
 
 
+def relative_deviation(
+    worst_variance: FloatOrArray, variance: FloatOrArray, training_size: FloatOrArray
+) -> Array:
+    """Return the expected deviation of scores as a fraction, at most 1, of that in the worst case.
+
+    Parameters
+    ----------
+    worst_variance : float or ndarray
+        Largest possible variance of a unit's score.
+    variance : float or ndarray
+        The expected one.
+    training_size : float or ndarray
+        Number of training records, or units, that it was estimated from.
+
+    Returns
+    -------
+    float or ndarray
+        Ratio of two standard deviations.
+    """
+    worst_variance = np.asarray(worst_variance, dtype=float)
+    variance = np.asarray(variance, dtype=float)
+    expected_variance = shrunken_variances(variance, worst_variance, training_size)
+    return np.minimum(np.sqrt(expected_variance / worst_variance), 1.0)
+
+
 # -- Bets on units in a secret order (G28) ---------------------------------------------------------
 
 PRIOR_UNITS = 20.0  # prior number of units with the variance of the training set

@@ -62,3 +62,26 @@ CLASS_DIFFERENCE: Proofs = _INDEPENDENT
 BY_CLASS: Proofs = dict.fromkeys(_INDEPENDENT, CLASSES)
 #: Subgroups and differences of a mean over classes: limits of each recall.
 BY_RECALL: Proofs = dict.fromkeys(_INDEPENDENT, RECALLS)
+
+
+def dependence_of_scheme(scheme: Any) -> str:
+    """Return the dependence of records that decides on a proof, if no split reads their targets.
+
+    Parameters
+    ----------
+    scheme : SamplingScheme
+        Sampling scheme of the records.
+
+    Returns
+    -------
+    str
+        A key of the tables above.
+    """
+    if scheme.calendar is not None:
+        return "past"
+    if scheme.is_conditional:
+        # Given all other nodes, the nodes of a component depend on each other as declared.
+        return "given the rest" if scheme.has_independent_records else "dependent"
+    if scheme.weights is not None or not scheme.exchangeable:
+        return "dependent"
+    return "records" if scheme.has_independent_records else "groups"

@@ -22,15 +22,18 @@ from sklearn_bdp.accounting.spending import (
 )
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.intervals.auc import planned_half_width
-from sklearn_bdp.intervals.bounds import expected_betting_half_width, plan_bets, unit_moments
+from sklearn_bdp.intervals.bounds import (
+    expected_betting_half_width,
+    plan_bets,
+    relative_deviation,
+    unit_moments,
+)
 from sklearn_bdp.intervals.concentration import ModelTail, half_width_at, score_tail
 from sklearn_bdp.metrics.base import BoundedMetric
-from sklearn_bdp.metrics.proofs import UNIT_INTERVALS
+from sklearn_bdp.metrics.proofs import UNIT_INTERVALS, dependence_of_scheme
 from sklearn_bdp.metrics.registry import planned_metric
 from sklearn_bdp.planning.models import continued
 from sklearn_bdp.release.graded_release import make_width_policy
-from sklearn_bdp.release.variance_queries import relative_deviation
-from sklearn_bdp.report.plan import dependence_of_scheme
 from sklearn_bdp.utils.root_finding import doubled, last_whole
 from sklearn_bdp.utils.validation import (
     check_integer,

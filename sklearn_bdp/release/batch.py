@@ -15,6 +15,7 @@ import numpy as np
 from sklearn_bdp._typing import Array
 from sklearn_bdp.accounting.noise_calibration import auto_threshold
 from sklearn_bdp.exceptions import BudgetExhaustedError
+from sklearn_bdp.intervals.bounds import relative_deviation
 from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.ledger.batch_record import BatchRecord, LedgerTotals
 from sklearn_bdp.ledger.records import Answers, stored_shape
@@ -27,7 +28,6 @@ from sklearn_bdp.release.variance_queries import (
     LEADER_RANK_LENGTH,
     SecondMoments,
     make_variance_plan,
-    relative_deviation,
     release_second_moments,
 )
 

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from sklearn_bdp.accounting.noise_calibration import auto_threshold
 from sklearn_bdp.accounting.spending import OFFSET_DEVIATION, rank_code_lengths
-from sklearn_bdp.intervals.bounds import RELATIVE_LIMITS
+from sklearn_bdp.intervals.bounds import RELATIVE_LIMITS, relative_deviation
 from sklearn_bdp.intervals.concentration import ModelTail, half_width_at, score_tail
 from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.release.batch_context import cell_width_policy, check_open, next_code_length
@@ -29,7 +29,6 @@ from sklearn_bdp.release.variance_queries import (
     LEADER_RANK_LENGTH,
     plan_variation,
     record_influence,
-    relative_deviation,
 )
 from sklearn_bdp.utils.html import Card, RenderedResult
 

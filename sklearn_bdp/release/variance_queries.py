@@ -14,7 +14,6 @@ from sklearn_bdp.intervals.bounds import (
     VarianceLimitPlan,
     plan_bets,
     plan_variance_limits,
-    shrunken_variances,
 )
 from sklearn_bdp.release.batch_context import BatchContext
 from sklearn_bdp.release.graded_release import BatchRelease, leading_position
@@ -114,16 +113,6 @@ def _variation(plan, batch, position):
 def record_influence(units: UnitWeights, settings: Any) -> float:
     """Return a bound of the change of a mean square by one record, in units of 1/n; at least 1."""
     return max(1.0, settings.n * units.sensitivity)
-
-
-def relative_deviation(worst_variance: Any, variance: Any, training_size: Any) -> Any:
-    """Return the expected deviation of scores as a fraction, at most 1, of that in the worst case.
-
-    ``worst_variance``: largest possible variance of a unit's score. ``variance``: the expected one,
-    from as many training records as ``training_size``.
-    """
-    expected_variance = shrunken_variances(variance, worst_variance, training_size)
-    return np.minimum(np.sqrt(expected_variance / worst_variance), 1.0)
 
 
 def release_second_moments(

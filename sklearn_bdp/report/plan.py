@@ -31,7 +31,15 @@ from sklearn_bdp.intervals.concentration import ClassMeansTail, half_width_at
 from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.metrics.base import BoundedMetric, as_labels, check_schema
 from sklearn_bdp.metrics.error_clips import ErrorClips, has_undeclared_range
-from sklearn_bdp.metrics.proofs import CLASS_MEANS, CLASSES, COUNTS, PAST, RECALLS, UNIT_INTERVALS
+from sklearn_bdp.metrics.proofs import (
+    CLASS_MEANS,
+    CLASSES,
+    COUNTS,
+    PAST,
+    RECALLS,
+    UNIT_INTERVALS,
+    dependence_of_scheme,
+)
 from sklearn_bdp.metrics.scoring import get_metric
 from sklearn_bdp.release.context import CVData, PastRecords
 from sklearn_bdp.release.query_batch import check_cv_score
@@ -91,21 +99,6 @@ def dependence_of(holdout: Any) -> str:
     if dependence in ("records", "groups") and holdout.notes(SystemNote.STRATIFIED):
         return "stratified" if dependence == "records" else "stratified groups"
     return dependence
-
-
-def dependence_of_scheme(scheme: Any) -> str:
-    """Return the dependence of records under a sampling scheme, if no split reads their targets.
-
-    It is named as by :func:`dependence_of`.
-    """
-    if scheme.calendar is not None:
-        return "past"
-    if scheme.is_conditional:
-        # Given all other nodes, the nodes of a component depend on each other as declared.
-        return "given the rest" if scheme.has_independent_records else "dependent"
-    if scheme.weights is not None or not scheme.exchangeable:
-        return "dependent"
-    return "records" if scheme.has_independent_records else "groups"
 
 
 class Quantity(NamedTuple):
