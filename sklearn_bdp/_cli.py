@@ -44,7 +44,7 @@ _EPILOG = """exit codes:
   2  wrong usage
 """
 _CHECK_EPILOG = """exit codes:
-  0  the latest released score passes
+  0  the best score of the latest search passes
   1  the ledger cannot be used: the error's class is on stderr (with --json: on stdout)
   2  wrong usage
   3  the score fails, or no score was released
@@ -154,7 +154,7 @@ def _parser():
 
 def _add_check(commands, formatter_class):
     """Add the command ``check`` to the subparsers ``commands``."""
-    help_text = "compare the latest released score with a limit or with cross-validation"
+    help_text = "compare the best score of the latest search with a limit or with cross-validation"
     check = commands.add_parser(
         "check",
         help=help_text,

@@ -373,7 +373,7 @@ MISTAKES = {
     ),
     "a baseline of another length": (
         lambda: from_targets().final_report({"m": Y}, scoring="accuracy", compare=["yes"] * 5),
-        "'baseline' must be a fitted model or predictions of the 200 holdout records",
+        "compare must be a fitted model or predictions of the 200 holdout records",
     ),
     "no labels for a metric by class": (
         lambda: get_metric("roc_auc").evaluate(LogisticRegression(), X, Y),
@@ -558,7 +558,7 @@ MISTAKES = {
         lambda: HoldoutFeatureSelector(NeverFits()).fit(
             FRAME.set_axis(["a", "a", *"bcde"], axis=1), Y
         ),
-        "X has columns that share a name: ['a']. Rename them.",
+        "X has columns that share a name: ['a']. A selection names its features: rename them",
     ),
     "an error of one half": (
         lambda: plan_holdout(tau=0.5, n_queries=10, budget=1),
@@ -804,7 +804,7 @@ def test_few_groups_get_one_warning_with_one_set_of_numbers():
     assert "The holdout of 12 groups (patients, users, sites …) is too small" in str(
         warning.message
     )
-    assert "For one search, nested cross-validation uses all groups" in str(warning.message)
+    assert "If you search once, use nested cross-validation for the score" in str(warning.message)
 
 
 def test_the_warning_of_a_vacuous_guarantee_states_the_required_records():

@@ -272,7 +272,7 @@ _STEP_DECAY = 0.8
 _MAX_SQUARED_SURPRISE = 0.015**2
 _MAX_DISTANCE = 1.5  # bandwidths beyond which a pair has no influence
 _EVEN_WEIGHT = 0.15  # fraction of the weights of ranks that is spread evenly; the rest falls
-# Upper limits of a mean square are tried in turn. Prior probability (with the weight of one query)
+# Upper limits of the spread are tried in turn. Prior probability (with the weight of one query)
 # that the first limit is too low, and probability that each further limit is.
 _LIMIT_SURPRISE = 0.05
 _FURTHER_LIMIT_SURPRISE = 0.3
@@ -492,7 +492,7 @@ class PredictiveCode:
         return masses.reshape(math.prod(_SHAPE), -1)
 
     def first_limit(self, metric: str) -> int:
-        """Return the number of the limit to try first for a metric's mean square.
+        """Return the number of the limit to try first for the spread of a metric's scores.
 
         It is the one that was last high enough, or the highest if none was; 0 before any query.
         """
@@ -502,7 +502,7 @@ class PredictiveCode:
     def charge_limit(
         self, metric: str, limit: int | None, n_limits: int, *, first_limit: int = 0
     ) -> float:
-        """Record which upper limit of a mean square was high enough; return its code length.
+        """Record which upper limit of the spread was high enough; return its code length.
 
         The code length is in nats. Limits are numbered in ascending order and tried from
         ``first_limit`` or, if it is larger, :meth:`first_limit` on; ``limit=None``: none of the

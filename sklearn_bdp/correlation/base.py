@@ -471,9 +471,12 @@ def check_splits(n_splits, max_splits, unit_name, *, advice="Bring more records.
     n_splits = check_integer("n_splits", n_splits, low=2)
     if not n_splits <= max_splits:
         if max_splits >= 2:
-            advice = f"Set cv={max_splits}, or bring more of them."
+            raise ValueError(
+                f"cv must be at most {max_splits}, the number of {unit_name}, got {n_splits=}. Set "
+                f"cv={max_splits}, or bring more of them."
+            )
         raise ValueError(
-            f"cv must be at most {max_splits}, the number of {unit_name}, got {n_splits=}. {advice}"
+            f"{unit_name} are too few for folds: {max_splits}, and cv needs {n_splits}. {advice}"
         )
     return n_splits
 

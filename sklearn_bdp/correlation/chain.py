@@ -151,7 +151,8 @@ class MarkovChain(CorrelationModel):
         if not abs(row_sums[worst_row] - 1.0) <= ROW_SUM_TOLERANCE:
             raise ValueError(
                 f"transition must have rows that sum to one, got {row_sums[worst_row]:.12g} in row "
-                f"{worst_row}. Divide counts by their row sums: P / P.sum(axis=1, keepdims=True). "
+                f"{worst_row}. Divide counts by their row sums: P = np.asarray(P), then "
+                "P / P.sum(axis=1, keepdims=True). "
                 "Pass a graph as a scipy.sparse matrix or a networkx graph."
             )
         self.transition = matrix = matrix / row_sums[:, None]

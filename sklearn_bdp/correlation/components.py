@@ -295,11 +295,11 @@ def _labels_by_type(labels):
 
 
 def _label_list(groups):
-    """Return labels as a list or another sequence, one label for each record.
+    """Return labels as a list or another collection, one label for each record.
 
-    Raises TypeError or ValueError for text, dicts and tables, and if there are no labels.
+    Raises TypeError or ValueError for text, dicts, sets and tables, and if there are no labels.
     """
-    if isinstance(groups, str | bytes | dict) or not hasattr(groups, "__len__"):
+    if isinstance(groups, str | bytes | dict | set | frozenset) or not hasattr(groups, "__len__"):
         raise TypeError(f"groups must be an array, one label per record, got {groups!r:.40}.")
     labels = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
     if isinstance(labels, np.ndarray):

@@ -205,7 +205,7 @@ def _in_utc(date):
 
 
 def _all_iso(values):
-    """Return whether there are values, and all are text of one ISO form."""
+    """Return whether there are values, and all are text of one ISO form; "NaT" may be among it."""
     if not values or not all(isinstance(value, str) for value in values):
         return False
     return any(all(map(pattern.fullmatch, values)) for pattern in (*_ISO, _ISO_WITH_ZONE))
@@ -395,10 +395,13 @@ def _undated_index_error(index, name):
     values = index.tolist()
     examples = ", ".join(map(repr, values[:_MAX_EXAMPLES])) + ", …" * (len(values) > _MAX_EXAMPLES)
     if _holds_text(index):
+        call = parsing_call(values, name + ".index")
+        fix = f"If it holds dates, set {name}.index = {call}."
+        if "…" in call:  # no format was recognized
+            fix = f"Pass the dates: times={name}['date']."
         return ValueError(
             f"{name} has an index of text ({examples}), which does not show the order of its rows. "
-            f"If it holds dates, set {name}.index = {parsing_call(values, name + '.index')}. "
-            f"{advice_if_in_order}. The holdout was not queried."
+            f"{fix} {advice_if_in_order}. The holdout was not queried."
         )
     problem = "that repeats"
     if not index.is_monotonic_increasing:
@@ -478,7 +481,8 @@ def as_time_span(value: Any, name: str) -> Any:
             raise ValueError(rule)
         return span
     if pandas is not None and isinstance(span, pandas.tseries.offsets.BaseOffset):
-        if not pandas.Timestamp("2024-01-15") + span > pandas.Timestamp("2024-01-15"):
+        start = pandas.Timestamp("2024-01-15")
+        if not start + span + span > start + span > start:  # DateOffset(day=20) moves once only
             raise ValueError(rule)
         return span
     return None

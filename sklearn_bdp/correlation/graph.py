@@ -59,10 +59,10 @@ class GraphModel(ComponentModel):
     n_records: int
     _nodes: NodeNames | None = None  # names of the records; equal models may differ in them
     _size_hint = (
-        " Rows of X are nodes, in the order of the graph. For several graphs, use "
-        "networkx.disjoint_union_all. If only some nodes have a row, use "
-        "MarkovNetwork(graph, labeled=X.index). If rows are nodes without an edge, use "
-        "from_edges(edges, n_nodes=len(X))."
+        " Rows of X are nodes, in the order of the graph. If X holds several graphs, pass "
+        "networkx.disjoint_union_all(graphs). If only some nodes have a row, pass "
+        "MarkovNetwork(graph, labeled=X.index). If rows are nodes without an edge, pass "
+        "MarkovNetwork.from_edges(edges, n_nodes=len(X))."
     )
 
     def _set_graph(self, matrix, n=None, nodes=None, caveats=()):

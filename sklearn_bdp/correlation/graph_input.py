@@ -54,12 +54,12 @@ class NodeNames:
         return all(isinstance(name, int | np.integer) for name in self.values)
 
     def take(self, positions: Iterable[int]) -> NodeNames:
-        """Return the names of some records.
+        """Return some of the names.
 
         Parameters
         ----------
         positions : iterable of int
-            Records to keep, in the order to keep them in.
+            Positions in ``values``, in the order to keep them in.
 
         Returns
         -------

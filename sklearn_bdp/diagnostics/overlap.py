@@ -88,10 +88,10 @@ OVERLAP_FINDINGS = {
 UNKNOWN_TRAINING_ROWS = Diagnostic(
     "unknown rows",
     "training set",
-    "X contains rows that were not among the training rows when the search drew its holdout. Call "
-    "fit(X[train], y[train]) with train = search.train_indices_ (.iloc[train] in pandas). For new "
-    "records, call holdout.check_training_rows(X, y) first, which is recorded like an answer and "
-    "makes later intervals wider.",
+    "X contains rows that were not among the training rows when the search drew its holdout, and "
+    "may be held out. Call fit(X[train], y[train]) with train = first.train_indices_ of that "
+    "search (.iloc[train] in pandas). For new records, call holdout.check_training_rows(X, y) "
+    "first, which is recorded like an answer and makes later intervals wider.",
     SharedRecordsError,
 )
 HOLDOUT_ROWS_IN_FIT_PARAMETER = Diagnostic(

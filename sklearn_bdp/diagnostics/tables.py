@@ -221,9 +221,9 @@ def check_sequences_sorted(X, sequences, name="X"):
 
 
 def check_validation_is_later(X, X_val):
-    """Raise ValueError if dates in an index are not sorted, or validation dates are not later.
+    """Raise ValueError if an index is not in time order, or if validation dates are not later.
 
-    Tables without dates that can be compared are accepted.
+    Dates of two kinds are not compared.
     """
     check_time_sorted(X)
     check_time_sorted(X_val, "X_val")
@@ -231,7 +231,7 @@ def check_validation_is_later(X, X_val):
         return
     try:
         starts_early = date_level(X_val.index).min() <= date_level(X.index).max()
-    except TypeError:  # dates with and without a time zone, or periods of different lengths
+    except TypeError:  # dates of two kinds, such as with and without a time zone
         return
     if starts_early:
         raise ValueError(

@@ -184,7 +184,8 @@ def _check_dates_of_tables(dates, tables):
     if len(dates) != n_total:
         raise ValueError(
             f"times must hold one date for each of the {n_total} records of "
-            f"{' followed by '.join(tables)}, got {len(dates)}."
+            f"{' followed by '.join(tables)}, got {len(dates)}. Pass the dates of these rows, such "
+            "as times=X['date']."
         )
     n = num_samples(tables["X"])
     if "X_val" in tables and dates[n:].min() <= dates[:n].max():

@@ -68,7 +68,7 @@ class FitData:
         if sample_weight is not None and num_samples(sample_weight) != n:
             raise ValueError(
                 f"sample_weight must hold one value per record, got {num_samples(sample_weight)} "
-                f"for {n} records."
+                f"for {n} records. Pass the weights of the rows of X."
             )
         return replace(self, groups=groups, groups_val=groups_val)
 

@@ -198,7 +198,10 @@ def _check_column_names(X):
     names, counts = np.unique(list(map(str, X.columns)), return_counts=True)
     repeated_names = names[counts > 1].tolist()[:5]
     if repeated_names:
-        raise ValueError(f"X has columns that share a name: {repeated_names}. Rename them.")
+        raise ValueError(
+            f"X has columns that share a name: {repeated_names}. A selection names its features: "
+            "rename them, or pass X.loc[:, ~X.columns.duplicated()]."
+        )
 
 
 def check_finite(X, *, allow_nan):

@@ -440,7 +440,7 @@ def _stability_lines(selected_subset, frequencies, subset_size):
 def _feature_rows(selected_subset, feature_groups, frequencies):
     """Return the table of the selected features, as lists by name of the column.
 
-    Columns are the feature, its ranking and its frequency in half samples, all as texts.
+    Columns are the feature or group, the ranking that chose it and the frequency, as texts.
     """
     group_indices = selected_subset.group_indices
     selected_groups = [feature_groups.members[index] for index in group_indices]

@@ -819,7 +819,7 @@ class ReusableHoldout:
         """Return the metric, its TrainingReference or None, and the expected score in [0, 1].
 
         ``checked_predictions``: targets, predictions and groups of training records, or None.
-        A metric without a proven bound needs them: it is returned with its public range, and
+        A metric without a proven bound needs them: it is returned unchanged, and
         without ``cv_score`` the score of these predictions is expected. For other metrics the
         TrainingReference is None, and without ``cv_score`` the last score of the submitter is
         expected, None without one.
@@ -863,7 +863,7 @@ class ReusableHoldout:
         return y, predictor, np.asarray(groups[0]) if groups else None
 
     def _reference_of_predictions(self, metric, y, predictor, groups):
-        """Return the metric with its public range, and its TrainingReference from predictions.
+        """Return the metric unchanged, and its TrainingReference from predictions of a caller.
 
         ``metric``: ApproximateMetric. ``y``: targets of training records. ``predictor``:
         predictions of these records as an object that predicts as a model does. ``groups``: of

@@ -500,8 +500,8 @@ class Ledger:
         """Return a list of texts on how the expected header differs from that of the ledger.
 
         Parameters are described with both values. Records are described without their values: by
-        their number, or by what differs (column names, correlation, y or X). The list is empty if
-        the headers agree. If the records differ, it has that text only.
+        their number, or by what may differ (column names, correlation, y or X). The list is empty
+        if the headers agree. If the records differ, it has that text only.
         """
         if not self._has_same_data(expected_header, header):
             return [f"other data ({self._data_difference(expected_header, header)})"]

@@ -959,7 +959,7 @@ def suppress_output():
 
 
 def _enter_block(block):
-    """Suppress output of the process until the last of the overlapping blocks leaves.
+    """Suppress warnings, prints and logs until the last of the overlapping blocks leaves.
 
     ``block`` is an object that identifies the block.
     """

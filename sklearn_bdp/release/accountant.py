@@ -366,9 +366,9 @@ def _records_to_learn(ledger_state):
 
 
 def _parse_secret_state(secret_text):
-    """Return the last recorded secret state as a dict; None before the first one.
+    """Return the last recorded secret state from its JSON text; None before the first one.
 
-    The dict is empty if the text is not JSON.
+    An empty dict stands for a text that cannot be read.
     """
     if secret_text is None:
         return None

@@ -105,15 +105,16 @@ def warn_if_vacuous(settings: Calibration, model: CorrelationModel) -> bool:
     if math.isfinite(first_half_width):  # intervals shrink about with the root of n
         n_required = math.ceil(scheme.n_units * (first_half_width / _USEFUL_HALF_WIDTH) ** 2)
         required_text = (
-            f"About {n_required:,} holdout {scheme.unit_name} would give ±{_USEFUL_HALF_WIDTH:g}. "
+            f"Bring more, or set a larger holdout=: about {n_required:,} holdout "
+            f"{scheme.unit_name} give ±{_USEFUL_HALF_WIDTH:g}. "
         )
     unit_text = scheme.unit_name
     alternative = ""
     if unit_text == "groups":
         unit_text = "groups (patients, users, sites …)"
         alternative = (
-            "For one search, nested cross-validation uses all groups, but its interval is too "
-            "narrow. "
+            "If you search once, use nested cross-validation for the score, and do not report its "
+            "interval. "
         )
     warnings.warn(
         f"The holdout of {scheme.n_units} {unit_text} is too small: a first score near 1/2 is only "

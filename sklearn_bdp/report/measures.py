@@ -926,8 +926,9 @@ def _check_length(name, predictions, n):
         shape = ()
     if len(shape) not in (1, 2) or shape[0] != n:
         allowed = "predictions" if name == "y_pred" else "a fitted model or predictions"
+        parameter = "compare" if name == "baseline" else repr(name)
         raise TypeError(
-            f"{name!r} must be {allowed} of the {n} holdout records in their order, got "
+            f"{parameter} must be {allowed} of the {n} holdout records in their order, got "
             f"{type(predictions).__name__} of shape {shape}. Predict X[search.holdout_indices_] "
             "(.iloc in pandas), or the rows passed to ReusableHoldout. The holdout was not queried."
         )

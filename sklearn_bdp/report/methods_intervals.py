@@ -189,13 +189,19 @@ def proven_sentences(report, rows, letter_of_model):
             "Proven intervals of F1 were obtained from those of the Jaccard index J by the "
             "transformation F1 = 2J/(1 + J)."
         )
+    if any(row.method.startswith(BETS) for row in rows):
+        yield (
+            f"Betting intervals depend on the order of the {name_of_units(report)}, which was "
+            "drawn at random once: another order would give somewhat different limits."
+        )
     yield from _combination_sentences(rows)
     by_class = (CLASSES, CLASS_MEANS)
     if report.units[1] == "groups" and any(row.method.startswith(by_class) for row in rows):
         yield (
             f"The proven intervals for {listed(_metrics_of(rows, by_class))} use one random "
-            f"record of each group{_drawn_text(rows)}. Point estimates and approximate intervals "
-            "use all records, so that the proven intervals need not be centered at the estimates."
+            f"record of each group, drawn once{_drawn_text(rows)}. Point estimates and "
+            "approximate intervals use all records, so that the proven intervals need not be "
+            "centered at the estimates."
         )
     yield from _truncation_sentences(rows)
     if is_in_time(report):

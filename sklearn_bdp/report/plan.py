@@ -1187,7 +1187,7 @@ def _is_due_to_placeholders(error, has_predicted):
 
 
 def _placeholder_records(holdout, training):
-    """Return records to try models on: some training records, else eight blank ones.
+    """Return records to try models on: some training records if there are any, else blank ones.
 
     None if no training records are known and X is of an unknown type.
     """
@@ -1256,9 +1256,9 @@ def with_estimated_moments(plan: Plan, training: Any, variance: float | None, ho
 
 
 def _with_expected_moments(statement, plan, holdout, out_of_fold, variance):
-    """Return a statement with the expected moments for its proof.
+    """Return a statement with the expected moments for its proof, if that has some.
 
-    A mean over classes gets those of its recalls, or loses its recalls. ``out_of_fold``:
+    A mean of recalls gets those of the recalls, or loses its recalls. ``out_of_fold``:
     training records with models of other folds, or None. ``variance``: of a record's score in the
     first row, in squared units of [0, 1], or None.
     """

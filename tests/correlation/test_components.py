@@ -59,6 +59,7 @@ def test_labels_do_not_matter_only_the_partition():
         (np.ones((2, 2)), ValueError, "(2, 2)"),
         ("abc", TypeError, "'abc'"),
         (3, TypeError, "3"),
+        ({1, 2, 3}, TypeError, "{1, 2, 3}"),
     ],
 )
 def test_bad_groups_are_named(groups, error, fact):

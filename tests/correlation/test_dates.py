@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import TimeOrdered
-from sklearn_bdp.correlation.dates import date_numbers, horizon_in_dates
+from sklearn_bdp.correlation.dates import as_time_span, date_numbers, horizon_in_dates
 from sklearn_bdp.exceptions import DependenceWarning
 from tests.facts import refused, units_of, warned
 
@@ -210,3 +210,10 @@ def test_forecasts_with_dates_are_aligned_by_date():
     assert (answer.value, answer.lower) == (by_position.value, by_position.lower)
     with refused(ValueError, "y_pred", 150):
         holdout.answer_predictions(forecasts[:150])
+
+
+def test_an_offset_that_does_not_move_on_is_rejected():
+    """Such as the 20th of the month, which would never leave the first date."""
+    with pytest.raises(ValueError, match="positive span of time"):
+        as_time_span(pd.DateOffset(day=20), "horizon")
+    assert as_time_span(pd.DateOffset(months=1), "horizon") is not None

@@ -886,7 +886,7 @@ def test_rows_and_methods_name_the_same_bound_of_a_mean_over_classes():
     assert "A concentration bound conditional on the numbers of records of each class" in methods
     assert methods.count("U-statistic bound") == 1
     both = "the area under the ROC curve and balanced accuracy"
-    assert f"The proven intervals for {both} use one random record of each group (" in methods
+    assert f"The proven intervals for {both} use one random record of each group, drawn" in methods
 
 
 def test_methods_explain_losses_clips_and_letters():
