@@ -498,6 +498,13 @@ def _age_in_hours(time):
     return age.total_seconds() / 3600.0
 
 
+def _matches(answer, metric, model):
+    """Return whether an answer has a metric and a model, as for :func:`_latest_best`."""
+    if metric is not None and answer.metric != metric:
+        return False
+    return model is None or model in (answer.model or answer.key or "")
+
+
 def _is_noted(answer, note):
     """Return whether a search took a recorded answer; ``note``: content of its note."""
     is_key_noted = answer.key is None or answer.key in note["keys"]
@@ -513,12 +520,7 @@ def _latest_best(history, search_notes, metric, model):
     model's name, or of the query key of a model without a name; None: all models. Without such an
     answer both are None.
     """
-    matching_answers = [
-        answer
-        for answer in history
-        if (metric is None or answer.metric == metric)
-        and (model is None or model in (answer.model or answer.key or ""))
-    ]
+    matching_answers = [answer for answer in history if _matches(answer, metric, model)]
     if not matching_answers:
         return None, None
     latest_batch = matching_answers[-1].batch

@@ -672,7 +672,9 @@ class BatchDependenceCheck:
         if metric.uses_predictions_only or not metric.is_mean or metric in self._checked_metrics:
             return
         self._checked_metrics.append(metric)
-        if n < MIN_TRAINING_ROWS or is_batch_dependent(model, X):  # the model has another warning
+        if n < MIN_TRAINING_ROWS or is_batch_dependent(
+            model, X
+        ):  # changes of scores may come from the predictions
             return
         batch, changed_batch, shared_positions = _batches(n, MAX_SCORED_BATCH_SIZE)
         y = np.asarray(y)

@@ -927,7 +927,7 @@ class Verifier:
         Raises
         ------
         ValueError
-            If all fits failed, apart from constant predictions.
+            If all candidates were fitted and failed, apart from constant predictions.
         BudgetExhaustedError
             If the budget is too small for the queries on the metric that ranks and
             ``on_exhausted="raise"``.

@@ -110,7 +110,7 @@ class BatchRecord:
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
-        """Return a record from its parsed JSON; raise ValueError if a field is invalid."""
+        """Return a record from its parsed JSON; raise an error if a field is missing or invalid."""
         if not _ALWAYS_STORED <= content.keys() <= _DEFAULTS.keys():
             raise ValueError("a batch record has other fields.")
         if isinstance(content.get("code"), dict):

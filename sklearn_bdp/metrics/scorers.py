@@ -155,8 +155,8 @@ def check_scoring(scoring: Any) -> None:
     Raises
     ------
     TypeError, ValueError
-        If it is neither a metric of this package nor a scorer of scikit-learn, or requests
-        metadata.
+        If it cannot choose candidates, such as a name of no metric, a metric of final reports only
+        or a scorer that requests metadata.
     """
     if scoring is None or isinstance(scoring, BoundedMetric | PerRecordScore):
         return

@@ -411,16 +411,16 @@ class _PreviewedBatch:
         return plan if plan.is_eligible.any() else None
 
     def half_width_by_variance(self, cell_half_width, variance_plan):
-        """Return the half-width of the leader's interval if its first variance limit is confirmed.
+        """Return the half-width of the leader's interval if its least variance limit is confirmed.
 
         ``cell_half_width``: of its cell, noise margin included.
         """
         score = self.prediction.score
         cell_ends = np.clip([score - cell_half_width, score + cell_half_width], 0.0, 1.0)
-        first_limit = min(1.0, float(variance_plan.limits_to_try(0)[0]) + variance_plan.margin)
+        least_limit = min(1.0, float(variance_plan.limits_to_try(0)[0]) + variance_plan.margin)
         log_failure = np.array([self.log_one_sided - self.rank_lengths[0]])
         lower, upper = variance_plan.limits(
-            cell_ends[:1], cell_ends[1:], log_failure, {0: first_limit}
+            cell_ends[:1], cell_ends[1:], log_failure, {0: least_limit}
         )
         return 0.5 * float(upper[0] - lower[0])
 

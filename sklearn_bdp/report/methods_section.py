@@ -527,18 +527,20 @@ def _unclipped_text(report, metric):
     return f", whose {means} {listed(texts)}"
 
 
+def _beyond_clip_texts(report, metric):
+    """Yield the number of errors of each model beyond a clip; ``metric``: name in the table."""
+    for row in report.rows:
+        if row.metric == metric and not row.subgroup:
+            for match in filter(None, map(_BEYOND_CLIP.fullmatch, row.notes)):
+                model = described_model(report, match["model"])
+                yield f"{match['count']} of {match['n']} errors of {model}"
+
+
 def _beyond_clip_sentences(report, metric):
     """Yield sentences on the holdout errors beyond the clip of a metric.
 
     ``metric``: its name in the table.
     """
-    counts = [
-        match
-        for row in report.rows
-        if row.metric == metric and not row.subgroup
-        for match in map(_BEYOND_CLIP.fullmatch, row.notes)
-        if match
-    ]
     n_proven = sum(
         row.metric == metric and row.proven is not None and not PAIR.search(row.model)
         for row in report.rows
@@ -546,10 +548,7 @@ def _beyond_clip_sentences(report, metric):
     bound = "The proven interval gives" if n_proven == 1 else "The proven intervals give"
     if not n_proven:
         return
-    texts = [
-        f"{match['count']} of {match['n']} errors of {described_model(report, match['model'])}"
-        for match in counts
-    ]
+    texts = list(_beyond_clip_texts(report, metric))
     if 0 < len(texts) <= MAX_ESTIMATES:
         yield f"In the holdout, {listed(texts)} exceeded this limit."
     elif not texts and report.version:  # earlier reports do not state the number

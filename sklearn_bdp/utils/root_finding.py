@@ -106,6 +106,6 @@ def safe_inverse(increasing, target):
     while not increasing(low) <= target:
         high = low
         low /= 4
-        if low < target * 2.0**-120:
+        if not low > target * 2.0**-120:
             return 0.0
     return crossing(lambda x: increasing(x) - target, low, high)
