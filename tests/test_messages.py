@@ -386,7 +386,7 @@ MISTAKES = {
     ),
     "rows that do not sum to one": (
         lambda: search(correlation=[[0.5, 0.6], [0.5, 0.5]]),
-        "Divide counts by their row sums: P / P.sum(axis=1, keepdims=True).",
+        "P = np.asarray(P), then P / P.sum(axis=1, keepdims=True).",
     ),
     "groups without labels": (
         lambda: search(correlation="groups"),

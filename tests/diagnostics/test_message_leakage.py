@@ -162,13 +162,13 @@ def test_rows_of_a_drawn_split_are_checked_without_the_holdout():
     second_search = clone(search).set_params(
         holdout=search.holdout_, random_state=None, param_grid={"C": [3]}
     )
-    with refused(SharedRecordsError, "search.train_indices_", "X[train]"):
+    with refused(SharedRecordsError, "first.train_indices_", "X[train]"):
         second_search.fit(X, y)
     assert search.holdout_.information_spent == spent
     # Mixed with records of another table they get the same error, which reveals nothing about
     # the holdout.
     other_X, other_y = noise(5)
-    with refused(SharedRecordsError, "search.train_indices_", "X[train]"):
+    with refused(SharedRecordsError, "first.train_indices_", "X[train]"):
         second_search.fit(np.r_[X[train], other_X], np.r_[y[train], other_y])
     second_search.fit(X[train], y[train])
     search.holdout_.check_training_rows(other_X, other_y)  # charged

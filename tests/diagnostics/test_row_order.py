@@ -184,7 +184,7 @@ def test_rows_of_the_gap_are_not_training_rows(ledger, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", DependenceWarning)
         refit(train)
-    with refused(SharedRecordsError, "search.train_indices_", "X[train]"):
+    with refused(SharedRecordsError, "first.train_indices_", "X[train]"):
         refit(np.arange(start))
 
 
