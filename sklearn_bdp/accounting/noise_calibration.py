@@ -33,10 +33,10 @@ _NOISES = ("laplace", "gaussian")
 
 
 def _laplace_tail(u, ratio):
-    """Return ln P[N + ratio N' > u] and its derivative by ``u``.
+    """Return ln P[N + ratio N' > u] and its derivative by ``u``, for ``u >= 0``.
 
     N and N' are independent Laplace variates of scale 1, and ``ratio`` is at most 1. The log
-    probability is concave in ``u``. For nearly equal scales it is an upper bound, tight to 1e-6.
+    probability is concave in ``u``. For nearly equal scales it is an upper bound.
     """
     if 1.0 - ratio < 1e-6:
         return math.log((2.0 + u) / 4.0) - u, 1.0 / (2.0 + u) - 1.0

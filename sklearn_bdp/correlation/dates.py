@@ -435,7 +435,7 @@ def _first_descent(values):
 
 
 def _level_call(index, name):
-    """Return the code that reads dates from the first level of a MultiIndex that may hold them.
+    """Return code that reads dates from the first level of a MultiIndex that may hold them.
 
     If none may, the level is ``…`` in the code. ``name``: the parameter that holds the frame.
     """

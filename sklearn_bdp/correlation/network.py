@@ -454,7 +454,8 @@ class MarkovNetwork(NetworkModel):
             Number of nodes, if the ends are positions. By default, 1 more than the largest.
         nodelist : array-like of shape (n,), optional
             Name of the node in each row of ``X``, for example ``X.index``; includes nodes without
-            an edge. If given, integers in ``edges`` are names.
+            an edge. If given, integers in ``edges`` are names. Other names in ``edges`` are nodes
+            without a row if ``influence=None``, else an error.
         influence : float, "estimate" or None, default=None
             As for the class; one for all edges.
         labeled : array-like, optional
@@ -473,8 +474,9 @@ class MarkovNetwork(NetworkModel):
             If ``edges`` is a graph, a mapping or no sequence, or if ``influence`` is neither a
             number nor text.
         ValueError
-            If an end is not a node, or if ``edges`` have another shape or can be read in two ways.
-            Also if ``influence`` is negative, infinite, or text other than ``"estimate"``.
+            If a position is not below ``n_nodes``, if ``influence`` is given and ``nodelist`` lacks
+            an end, or if ``edges`` have another shape or can be read in two ways. Also if
+            ``influence`` is negative, infinite, or text other than ``"estimate"``.
 
         Examples
         --------

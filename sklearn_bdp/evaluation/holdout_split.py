@@ -477,7 +477,7 @@ def _make_training_data(holdout_split, groups, estimator):
 
 
 def _check_order_of_rows(model, scheme, X, groups, correlation):
-    """Raise ValueError if the index of ``X`` shows another order of rows than the model needs."""
+    """Raise ValueError or warn if the index of ``X`` contradicts the order that a model needs."""
     check_row_order("correlation", model, X)
     if model.n_records is None and not scheme.has_independent_records:  # a chain of all rows
         check_time_sorted(X)

@@ -621,10 +621,10 @@ def _p_value_of_best(scored_subsets, candidate_indices, best_index, constant_ind
 
 
 def _draw_largest_gains(gains):
-    """Return random draws of the largest standardized gain among useless subsets.
+    """Return ``_N_DRAWS`` random draws of the largest standardized gain of useless subsets.
 
-    There are as many as rows of ``gains``, of shape (n_subsets, n_records). Their standardized
-    gains are normal with mean 0, variance 1 and the correlations of these rows.
+    There are as many subsets as rows of ``gains``, of shape (n_subsets, n_records). Standardized
+    gains are normal with mean 0, variance 1 (0 for a constant row) and the correlations of rows.
     """
     standardized = gains - gains.mean(axis=1, keepdims=True)
     norms = np.sqrt((standardized**2).sum(axis=1, keepdims=True))

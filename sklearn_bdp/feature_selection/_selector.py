@@ -486,9 +486,9 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     def _models_for_report(self, compare):
         """Return models by name, their cross-validated scores, metric and variance of scores.
 
-        The models take all columns. Models of a data frame select theirs by name. The model of the
-        fixed features is among them only if ``compare`` is "fixed". Raises ValueError if there is
-        no such model, and without a holdout. The cross-validated scores are in score units. The
+        The models take all columns, and select theirs by name if these are texts. The model of the
+        fixed features is added if ``compare`` is "fixed". Raises ValueError if there is no such
+        model, and without a holdout. The cross-validated scores are in score units. The
         variance is that of the selected model's scores of training records in [0, 1], or None if
         the metric is not a mean.
         """

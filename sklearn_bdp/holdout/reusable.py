@@ -595,10 +595,10 @@ class ReusableHoldout:
         return answers[0].in_units()
 
     def _training_data(self, training):
-        """Return the CVData that a user passed, or that of the latest search; None without any.
+        """Return the CVData that a user passed, or that of the latest fit; None without any.
 
-        ``training``: tuple ``(X, y)`` or ``(X, y, groups)``, or None. Raises ValueError for another
-        object, or for arrays of different lengths.
+        ``training``: tuple ``(X, y)`` or ``(X, y, groups)``, or None. Raises ValueError or
+        TypeError for another object, or for arrays of different lengths.
         """
         if training is None:
             return self._context.cv_data

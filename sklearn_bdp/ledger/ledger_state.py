@@ -112,7 +112,7 @@ class _Index:
     def _parse_answers(self):
         """Index the answers that were added since the last look-up."""
         for number, text in self._unparsed_answers:
-            columns = {}  # lists of values by name in the ledger: "key", "by" and "metric"
+            columns = {}  # columns by name in the ledger; "key", "by" and "metric" are read
             for name, pattern in _SINGLE_VALUE_COLUMNS.items():
                 match = pattern.search(text)
                 if match is None:
@@ -166,7 +166,7 @@ class LedgerState:
         self._unparsed_batch: Row | None = None  # latest batch, if it was not parsed
         self._header_digest = header_digest
         self._load = load
-        #: Latest entries that were parsed, by number.
+        #: Entries that were parsed last, by number.
         self._parsed_entries: collections.OrderedDict[int, Entry] = collections.OrderedDict()
         self._index = _Index()
         self._history = History(), 0  # answers in the first entries, and the number of entries

@@ -104,7 +104,7 @@ _SESSIONS: weakref.WeakValueDictionary[tuple[Any, ...], _Session] = weakref.Weak
 
 
 def _session_of(url: LedgerURL) -> _Session:
-    """Return the session of this process for a URL, which is new at the first call."""
+    """Return the session of this process for a URL, which is new if no backend holds one."""
     # This single operation is atomic and needs no lock, which a fork could inherit.
     return _SESSIONS.setdefault((os.getpid(), str(url), url.connection), _Session(url))
 
@@ -146,8 +146,8 @@ class PostgreSQLBackend(Backend):
     def create(self, header, header_digest, rows=()):
         """Create a ledger in one transaction, unless it exists; create missing tables.
 
-        Returns whether it was created. Raises LedgerMismatchError if it finds a ledger of the same
-        records under another name.
+        Returns whether it was created. Raises LedgerMismatchError if it finds another ledger of the
+        same records.
         """
         header_fields = parse_json(header)
         data_digest = header_fields.get("data", header_digest)

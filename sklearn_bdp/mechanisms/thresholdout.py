@@ -131,7 +131,7 @@ def to_cell(values: ArrayLike, resolution: float) -> Array:
 
 
 def released_values(noisy_values, resolution):
-    """Return the midpoints of the cells of noisy values, or the clipped values without cells."""
+    """Return midpoints of the cells of noisy values, at most 1, or clipped values without cells."""
     if resolution > 0.0:
         # The last midpoint may exceed 1.
         return np.minimum((to_cell(noisy_values, resolution) + 0.5) * resolution, 1.0)

@@ -38,7 +38,7 @@ def _matthews_terms(y, predictions):
 
 
 def _matthews_of_sums(n, n_hits, *sums):
-    """Return Matthews' correlation from the number of records and the sums of the terms."""
+    """Return Matthews' correlation from weighted sums: of ones, and of the terms of records."""
     actual = np.array(sums[0::2])
     predicted = np.array(sums[1::2])
     covariance = n_hits * n - np.sum(actual * predicted, axis=0)

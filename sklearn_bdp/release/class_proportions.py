@@ -227,7 +227,7 @@ def with_prevalence(metric, prevalence, shares, n):
 
 
 def _recorded_prevalence(shares):
-    """Return the last recorded proportion of the second of two classes, and its source in words.
+    """Return a recorded proportion of the second of two classes, and its source in words.
 
     A proportion of the first class implies that of the second. Without any the result is 1/2.
     ``shares``: released class proportions by recorded name.

@@ -283,7 +283,7 @@ def _betting_half_width(mean, variance, n_units, log_inverse_alpha):
 def half_width_components(answer, settings, model):
     """Return the components of the half-width of an answer in [0, 1], from its own record.
 
-    They are for sampling (one fixed query), for all other queries (its code length), and for
+    They are for sampling (one fixed query), for all other queries (mainly its code length), and for
     resolution with noise, as fractions of the range. None for a query that was not answered, or
     whose shape was not recorded. ``model``: dependence of the records.
     """
@@ -305,9 +305,9 @@ def half_width_components(answer, settings, model):
 
 
 def estimand_text(scheme, forecast_horizon=1):
-    """Return the target of intervals: new records, these dates, these nodes (theory G26, G27).
+    """Return the target of intervals as text, such as new records or these dates (theory G26, G27).
 
-    The target is a text. ``forecast_horizon``: for dates, the number of dates from the forecast to
+    ``forecast_horizon``: for dates, the number of dates from the forecast to
     its outcome. With 1, the calendar determines the condition in the text.
     """
     if scheme.calendar is None:
@@ -327,7 +327,7 @@ def states_privacy(settings: Calibration) -> bool:
 
 
 def required_records_text(goals, half_width, scheme, range_length=1.0):
-    """Return a text on the additional units for the next goal, empty without one.
+    """Return a text on the additional units for a clearly smaller half-width, or an empty text.
 
     Parameters
     ----------

@@ -344,7 +344,7 @@ def _lack_of_information(statement, ends, proven_ends, *, is_bounded):
 
 
 def _scorer_of_labels(metric):
-    """Return scikit-learn's scorer of a metric of labels, else the metric's own one or None."""
+    """Return the scorer whose range limits a metric, or None."""
     statistic = metric.unit_statistic
     if statistic.scale == "signed" and statistic.response == "labels":
         return get_scorer(metric.name)

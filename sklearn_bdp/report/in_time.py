@@ -472,7 +472,7 @@ def beyond_clip_notes(statement: Any, records: Any) -> list[str]:
 def _declared_half_width(statement, records, units, plan, log_failure):
     """Return the half-width that a proven row would have with another clip, in score units.
 
-    That clip is the length of the range of the training targets. The result is None if the targets
+    That clip is the length of the range of the plan's targets. The result is None if the targets
     are not known or constant. Arguments are those of :func:`clip_notes`.
     """
     metric = statement.measure.metric
@@ -574,13 +574,13 @@ def _contribution_differences(measure, records, models):
 
 
 def _limits_of_difference(metric, first, second):
-    """Return limits of the difference of two models' scores, from their forecasts.
+    """Return limits of the second model's score minus the first one's, from their forecasts.
 
     They are arrays of shape (n,), in units of ``PairedDifference.unit``. ``first``, ``second``:
     predicted numbers of the models, NaN if one fails on the record.
     """
     difference_limits = getattr(metric, "difference_limits", None)
-    if not metric.is_mean:
+    if not metric.is_mean:  # absolute errors without a range differ by at most this distance
         highest = np.abs(first - second)
         lowest = -highest
     elif difference_limits is not None:

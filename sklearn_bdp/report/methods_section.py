@@ -137,7 +137,7 @@ def methods_section(report: Any, letter_of_model: Mapping[str, str]) -> str:
 def _sample_sentences(report):
     """Yield sentences on the records and units of the holdout, and on those of subgroups."""
     unit_name = name_of_units(report)
-    weighting = " per record (all records weigh the same)"
+    weighting = " per record (records weigh the same; of very large groups only some count)"
     weighting *= unit_name == "groups" and report.per == "record"
     yield f"Performance{weighting} was estimated on a holdout of {_sample_text(report)}."
     if unit_name == "groups" and report.per == "unit":

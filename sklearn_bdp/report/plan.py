@@ -104,7 +104,7 @@ def dependence_of(holdout: Any) -> str:
 class Quantity(NamedTuple):
     """Name of the quantity that a row estimates, and the ends of its range in score units.
 
-    The ends are those of metrics with a range. They say nothing about other metrics and about skill
+    The ends are those of means and ratios. They say nothing about other metrics and about skill
     scores.
     """
 

@@ -43,7 +43,7 @@ def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
 
 
 def _interval_text(low, high, *, has_low, has_high):
-    """Return an interval as text; ``has_low``, ``has_high``: whether its ends belong to it."""
+    """Return an interval as text; ``has_low``, ``has_high``: whether finite ends belong to it."""
     opening = "[" if has_low and math.isfinite(low) else "("
     closing = "]" if has_high and math.isfinite(high) else ")"
     return f"{opening}{low:g}, {high:g}{closing}"
@@ -77,11 +77,11 @@ def check_probability(name, value):
 
 
 def check_beta(value):
-    """Return ``beta``, the probability that an interval is wrong: above 0 and at most 1/2."""
+    """Return ``beta``, the probability that any answer is wrong: above 0 and at most 1/2."""
     beta = check_probability("beta", value)
     if not beta <= 0.5:
         raise ValueError(
-            "beta must be at most 0.5: it is the probability that an interval is wrong, so for "
+            "beta must be at most 0.5: it is the probability that any answer is wrong, so for "
             f"{beta:.4g} confidence give beta={1.0 - beta:.4g}, got beta={value!r}."
         )
     return beta
