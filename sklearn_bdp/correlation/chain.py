@@ -586,8 +586,8 @@ def tail_split(n, holdout, gap):
     if not n_train >= 1:
         raise ValueError(
             f"holdout={holdout} of {n} records and a gap of {gap} records before it (horizon=, or "
-            "what the chain needs) leave no training records. Set a smaller horizon or holdout, "
-            "or bring more records."
+            f"what the chain needs) leave no training records: the gap must be at most "
+            f"{max(n - n_holdout - 1, 0)}. Set a smaller horizon or holdout, or bring more records."
         )
     return Split(np.arange(n_train), np.arange(n - n_holdout, n), gap)
 

@@ -470,7 +470,8 @@ def as_time_span(value: Any, name: str) -> Any:
     pandas = sys.modules.get("pandas")
     rule = (
         f"{name} must be a number of dates, or a positive span of time such as '7D', "
-        f"pandas.Timedelta('7D') or pandas.DateOffset(months=1), got {value!r}."
+        f"pandas.Timedelta('7D') or pandas.DateOffset(months=1), got {value!r}. It is the time "
+        f"from the last known record to the outcome of a forecast: {name}='7D' for a week."
     )
     span: Any = _parse_span(value, pandas, rule) if isinstance(value, str) else value
     if isinstance(span, np.timedelta64) and np.datetime_data(span)[0] in ("generic", "M", "Y"):

@@ -80,9 +80,11 @@ def check_target_count(X, y, table="X"):
     """
     if y is None or num_samples(X) == num_samples(y):
         return
+    targets_name = table.replace("X", "y")
     raise ValueError(
-        f"{table} has {num_samples(X)} rows, {table.replace('X', 'y')} has {num_samples(y)}: pass "
-        "one target per row. The holdout was not queried."
+        f"{table} has {num_samples(X)} rows, {targets_name} has {num_samples(y)}: pass one target "
+        "per row. If rows were dropped from one of them, take both from one table: "
+        f"{targets_name} = data.loc[{table}.index, 'target']. The holdout was not queried."
     )
 
 

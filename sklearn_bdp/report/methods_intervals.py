@@ -116,22 +116,37 @@ def _count_sentences(report, rows, letter_of_model):
     rows = [row for row in rows if row.counts and not row.metric.startswith(AUC)]
     if not 0 < len(rows) <= _MAX_ROWS_WITH_COUNTS:
         return
-    has_one_model = len(model_names(report)) == 1
-    texts = []
-    for row in rows:
-        name = metric_in_prose(row.metric.partition(" (")[0])
-        if row.metric.startswith("f1"):
-            name = "Jaccard index"
-        owner = "" if has_one_model else f" of {short_name(report, row, letter_of_model)}"
-        fractions = [f"{numerator:,}/{denominator:,}" for numerator, denominator in row.counts]
-        if len(fractions) > 1:
-            name = "recalls of the classes, in order of their labels,"
-        texts.append(f"{name}{owner} {listed(fractions)}")
-    yield (
-        f"The proportions are {listed(texts)}."
-        if len(rows) > 1
-        else (f"The proportion is {texts[0]}.")
-    )
+    defined_rows = [row for row in rows if all(denominator for _, denominator in row.counts)]
+    texts = [_proportion_text(report, row, letter_of_model) for row in defined_rows]
+    if len(texts) == 1:
+        yield f"The proportion is {texts[0]}."
+    elif texts:
+        yield f"The proportions are {listed(texts)}."
+    undefined_rows = [row for row in rows if row not in defined_rows]
+    if undefined_rows:
+        verb = "has" if len(undefined_rows) == 1 else "have"
+        estimates = listed(estimate_phrases(undefined_rows))
+        yield (
+            f"No record is in the denominator of {estimates}, which therefore {verb} no estimate "
+            "and an uninformative interval."
+        )
+
+
+def _proportion_text(report, row, letter_of_model):
+    """Return the proportions behind a Clopper-Pearson interval, as text.
+
+    ``letter_of_model``: see :func:`short_name`.
+    """
+    name = metric_in_prose(row.metric.partition(" (")[0])
+    if row.metric.startswith("f1"):
+        name = "Jaccard index"
+    owner = f" of {short_name(report, row, letter_of_model)}"
+    if len(model_names(report)) == 1:
+        owner = ""
+    fractions = [f"{numerator:,}/{denominator:,}" for numerator, denominator in row.counts]
+    if len(fractions) > 1:
+        name = "recalls of the classes, in order of their labels,"
+    return f"{name}{owner} {listed(fractions)}"
 
 
 def _proven_level_sentences(report, rows):

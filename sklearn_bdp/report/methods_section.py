@@ -45,7 +45,7 @@ _THRESHOLD_METRICS = (
 _RECORDS_OF_METRIC = {
     "recall": "such a record, given that it is positive",
     "specificity": "such a record, given that it is negative",
-    "balanced_accuracy": "such a record of each class",
+    "balanced_accuracy": "the mean over classes of the recall of such a record, given its class",
     AUC: "two such records of different groups, given that one is positive and the other negative",
 }
 #: Start of the note on errors that are clipped in the proven interval only.
@@ -252,12 +252,12 @@ def _earlier_use_text(report):
         union_bound = ""
     cost = ", above all for answers from the holdout" * (report.n_above > 0)
     return (
-        f"Before this evaluation, the same holdout had answered {queries} in {rounds} of model "
-        "selection by Thresholdout (Dwork et al. 2015), with confidence intervals, which may have "
-        f"influenced the choice of the final {models}. An answer was a score computed without the "
-        "holdout if it agreed with the holdout score within a tolerance to which random noise was "
-        f"added, and otherwise a rounded or noisy holdout score ({report.n_above:,} of "
-        f"{report.n_answered:,}). The levels of all intervals were raised to allow for these "
+        f"Before this evaluation, the same holdout had answered {queries}, with confidence "
+        f"intervals, in {rounds} of model selection by Thresholdout (Dwork et al. 2015). The "
+        f"answers may have influenced the choice of the final {models}. An answer was a score "
+        "computed without the holdout if it agreed with the holdout score within a tolerance to "
+        "which random noise was added, and otherwise a rounded or noisy holdout score "
+        f"({report.n_above:,} of {report.n_answered:,}). The levels of all intervals were raised to allow for these "
         f"answers{union_bound}{cost}. The point estimates are the observed values and were not "
         "corrected for selection."
     )
@@ -294,8 +294,8 @@ def _difference_sentences(report, letter_of_model):
     if pairs:
         first, second = pairs[0] if len(pairs) == 1 else ("the first", "the second model")
         yield (
-            f"The skill score is 1 - A/B, where A and B are the {listed([*skill_metrics])} of "
-            f"{first} and {second}."
+            f"The skill score is 1 - A/B, where A and B are the {listed([*skill_metrics])} (not "
+            f"clipped) of {first} and of {second}."
         )
     yield from _sign_sentences(report)
 
@@ -545,7 +545,9 @@ def _beyond_clip_sentences(report, metric):
         row.metric == metric and row.proven is not None and not PAIR.search(row.model)
         for row in report.rows
     )
-    bound = "The proven interval gives" if n_proven == 1 else "The proven intervals give"
+    bound = "The proven intervals of single models give"
+    if n_proven == 1:
+        bound = "The proven interval gives"
     if not n_proven:
         return
     texts = list(_beyond_clip_texts(report, metric))

@@ -950,6 +950,15 @@ def test_methods_state_the_counts_of_clopper_pearson_intervals():
     )
 
 
+def test_methods_state_that_a_denominator_is_zero():
+    X, y = data()
+    constant = DummyClassifier(strategy="constant", constant=0).fit(X, y)
+    report = ReusableHoldout(X, y).final_report(constant, scoring=["precision", "recall"])
+    methods = report.methods()
+    assert f"The proportion is sensitivity (recall) 0/{y.sum()}." in methods
+    assert "No record is in the denominator of positive predictive value (precision)" in methods
+
+
 def test_methods_define_metrics_of_calibration():
     X, y = data()
     model = LogisticRegression().fit(X[:200], y[:200])
