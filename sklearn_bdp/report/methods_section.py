@@ -257,9 +257,9 @@ def _earlier_use_text(report):
         f"answers may have influenced the choice of the final {models}. An answer was a score "
         "computed without the holdout if it agreed with the holdout score within a tolerance to "
         "which random noise was added, and otherwise a rounded or noisy holdout score "
-        f"({report.n_above:,} of {report.n_answered:,}). The levels of all intervals were raised to allow for these "
-        f"answers{union_bound}{cost}. The point estimates are the observed values and were not "
-        "corrected for selection."
+        f"({report.n_above:,} of {report.n_answered:,}). The levels of all intervals were raised "
+        f"to allow for these answers{union_bound}{cost}. The point estimates are the observed "
+        "values and were not corrected for selection."
     )
 
 

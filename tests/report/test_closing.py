@@ -180,7 +180,9 @@ def test_predictions_are_validated_alike_in_all_methods(predictions):
         with refused((TypeError, ValueError)) as refusal:
             call(predictions)
         names = str(refusal.value).replace("y_pred", "NAME").replace("predictions", "NAME")
-        names = names.replace("baseline", "NAME").replace("a fitted model or ", "")
+        for parameter in ("baseline", "compare"):
+            names = names.replace(parameter, "NAME")
+        names = names.replace("a fitted model or ", "")
         messages.add((refusal.type, names.replace("'", "")))
     assert len(messages) == 1
     assert len(holdout.answer([0.5], np.ones((1, N)))) == 1
