@@ -214,6 +214,6 @@ def test_forecasts_with_dates_are_aligned_by_date():
 
 def test_an_offset_that_does_not_move_on_is_rejected():
     """Such as the 20th of the month, which would never leave the first date."""
-    with pytest.raises(ValueError, match="positive span of time"):
+    with refused(ValueError, "horizon"):
         as_time_span(pd.DateOffset(day=20), "horizon")
     assert as_time_span(pd.DateOffset(months=1), "horizon") is not None
