@@ -315,7 +315,7 @@ def spread(places, even):
 SWEEP = {  # other values
     "coarse": (5.5, 7.5),
     "finest": ((2.0,) * 6, (2.4,) * 6, (2.7, 2.5, 2.4, 2.4, 2.8, 5.0), (3.0,) * 6),
-    "wanted": ((4.4, 6.8, 6.6, 7.0, 7.1, 8.4),),
+    "leader_half_width": ((4.4, 6.8, 6.6, 7.0, 7.1, 8.4),),
     "min_fine": (1.0,),
     "reserve": (0.5, 0.7),
     "even": (0.05, 0.5),
@@ -329,7 +329,7 @@ SWEEP = {  # other values
 @contextlib.contextmanager
 def alternative(name, value):
     """Yield the library's choice with another value of one constant, set until the block ends."""
-    if name in ("coarse", "finest", "wanted", "min_fine"):
+    if name in ("coarse", "finest", "leader_half_width", "min_fine"):
         yield Choice(make_policy=width_policy_with(name, value))
     elif name == "reserve":
         policy = dataclasses.replace(spending.SPENDING_POLICIES["final"], reserve=value)

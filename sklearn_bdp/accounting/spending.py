@@ -51,7 +51,7 @@ class SpendingPolicy:
     batch_offset: float
     #: Fraction of the failure probability that only a final report may use (theory G17, amended).
     reserve: float
-    #: Whether interim queries are as coarse as wanted widths allow (``FinalWidthPolicy`` of
+    #: Whether interim queries are as coarse as planned widths allow (``FinalWidthPolicy`` of
     #: :mod:`sklearn_bdp.release.graded_release`).
     coarse: bool
     #: Description in certificates.

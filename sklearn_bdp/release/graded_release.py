@@ -42,7 +42,7 @@ _MAX_COMPARED = 8192
 # batches. A finer first cell would cost the report more than "even" does. Finer later cells would
 # cause more surprises than the few remaining intervals are worth (``--sweep finest``).
 _LOG_BATCH_NUMBERS = np.log([1, 2, 5, 10, 20, 50])
-_WANTED_HALF_WIDTHS = (5.1, 7.8, 7.9, 8.0, 8.0, 8.8)
+_LEADER_HALF_WIDTHS = (5.1, 7.8, 7.9, 8.0, 8.0, 8.8)
 _FINEST_CELLS = (2.6, 2.5, 2.5, 2.6, 3.2, 4.2)
 # Largest half-width of a fine cell, in deviations of the prediction.
 _COARSEST_FINE_CELL = 5.0
@@ -172,13 +172,13 @@ class EvenWidthPolicy(CellWidthPolicy):
 
 @dataclasses.dataclass(frozen=True)
 class FinalWidthPolicy(CellWidthPolicy):
-    """Cell widths of ``spending="final"`` in one batch (theory G17), from wanted interval widths.
+    """Cell widths of ``spending="final"`` in one batch (theory G17), from planned interval widths.
 
     An interim answer shows whether the holdout still agrees with the prediction. A fine cell is as
-    wide as the wanted interval allows, within limits from the precision of the prediction.
+    wide as the planned interval allows, within limits from the precision of the prediction.
     """
 
-    wanted: float  # half-width of the leader's interval, in deviations of the score
+    leader_half_width: float  # planned one of its interval, in deviations of the score
     # Log of the failure probability of one side of an interval, without the rank in the batch.
     log_failure: float
     # Half-width of the finest cell after the first one, in deviations of the prediction.
@@ -202,7 +202,7 @@ class FinalWidthPolicy(CellWidthPolicy):
         log_failure_at_rank = self.log_failure - np.asarray(rank_lengths)
         log_failure_at_rank = np.minimum(log_failure_at_rank, -math.log(2.0))
         sampling_half_width = -ndtri_exp(log_failure_at_rank)
-        half_widths = self.wanted - sampling_half_width - _SKEW
+        half_widths = self.leader_half_width - sampling_half_width - _SKEW
         # The first fine cell has a limit of its own.
         finest = self.finest_first * cv_deviation
         if n_fine:
@@ -242,7 +242,7 @@ def make_width_policy(
     # If n_searches is given, the first interval is an interim one.
     log_number = math.log(batch_index + (spending.n_searches is not None))
     return FinalWidthPolicy(
-        wanted=float(np.interp(log_number, _LOG_BATCH_NUMBERS, _WANTED_HALF_WIDTHS)),
+        leader_half_width=float(np.interp(log_number, _LOG_BATCH_NUMBERS, _LEADER_HALF_WIDTHS)),
         log_failure=log_failure,
         finest=float(np.interp(log_number, _LOG_BATCH_NUMBERS, _FINEST_CELLS)),
         finest_first=_FINEST_FIRST_CELL_OF_NODES if given_rest else 0.0,

@@ -23,8 +23,8 @@ from sklearn_bdp.release.graded_release import (
 )
 
 WIDE = EvenWidthPolicy(coarse=3.0, nat_price=3.0, typical_n_fine=3.0)  # few cells: small trees
-COARSE = FinalWidthPolicy(wanted=5.0, log_failure=-6.0)
-NODES = FinalWidthPolicy(wanted=4.0, log_failure=-6.0, finest_first=1.1)
+COARSE = FinalWidthPolicy(leader_half_width=5.0, log_failure=-6.0)
+NODES = FinalWidthPolicy(leader_half_width=4.0, log_failure=-6.0, finest_first=1.1)
 
 
 def margins(n_above):
