@@ -312,6 +312,12 @@ def _label_list(groups):
     return labels
 
 
+def _is_missing(label):
+    """Return whether a label is NaN, NaT, or NA of pandas."""
+    # NaN and NaT differ from themselves. A comparison of NA is not a boolean.
+    return type(label).__name__ == "NAType" or label != label
+
+
 def label_codes(groups):
     """Return codes ``0, 1, …`` in order of first appearance for any hashable labels.
 
@@ -328,7 +334,7 @@ def label_codes(groups):
             raise TypeError(
                 f"groups must hold hashable labels, got {label!r} at position {position}."
             ) from error
-        if label != label:  # NaN and NaT differ from themselves
+        if _is_missing(label):
             raise ValueError(
                 f"groups must not hold NaN, got NaN at position {position}. Drop such "
                 "records, or give each its own group if it is independent of all others."

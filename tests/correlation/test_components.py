@@ -55,6 +55,7 @@ def test_labels_do_not_matter_only_the_partition():
     [
         ([], ValueError, "groups"),
         ([1.0, float("nan")], ValueError, "NaN"),
+        (pd.Series(["a", None], dtype="string"), ValueError, "NaN"),
         ([[1], [2]], TypeError, "[1]"),
         (np.ones((2, 2)), ValueError, "(2, 2)"),
         ("abc", TypeError, "'abc'"),
