@@ -1,8 +1,7 @@
-"""Correlation of records: models, tails, and how records are cut without cutting dependence.
+"""Models of dependence between records, with splits and concentration bounds for each model.
 
-Every model states how fast a mean of scores concentrates, how to split records, and the leakage
-that follows from a level of differential privacy (:mod:`sklearn_bdp.correlation.leakage`, loaded
-on demand).
+Bounds on the leakage under differential privacy are in :mod:`sklearn_bdp.correlation.leakage`,
+which is imported on demand.
 """
 
 from sklearn_bdp.correlation.base import CorrelationModel

@@ -1,4 +1,4 @@
-"""Base class of correlation models: frozen values with a handful of pure methods."""
+"""Base class of correlation models, and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -52,10 +52,9 @@ class Split:
 class CorrelationModel(FrozenValue, ABC):
     """Base class of correlation models: frozen, comparable, picklable, cheap to copy.
 
-    ``n`` is the number of records, in bounds that of the holdout. Leakage and influence are in
-    nats. Two models are equal when they are of one class and hold the same content. After
-    ``_freeze(...)`` of that content, no attribute can be assigned. Results may be cached; the cache
-    is bounded and never part of a pickle.
+    ``n`` is the number of records, in bounds the number of holdout records. Leakage and influence
+    are in nats. Two models are equal when they are of one class and have equal content, the
+    arguments of ``_freeze``. After ``_freeze``, no attribute can be assigned.
     """
 
     #: Number of records that the model is tied to, or None for any number.
@@ -70,12 +69,12 @@ class CorrelationModel(FrozenValue, ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Return one plain line for certificates.
+        """Return one line of text that names the model in certificates.
 
         Returns
         -------
         str
-            The line.
+            The line, without a period.
         """
 
     def __repr__(self) -> str:
@@ -111,7 +110,7 @@ class CorrelationModel(FrozenValue, ABC):
         return n
 
     def sampling_scheme(self, n: int) -> SamplingScheme:
-        """Return the sampling units of the records, their bound and the target of intervals.
+        """Return the sampling units, the kind of bound for means, and the target of intervals.
 
         Parameters
         ----------
@@ -121,7 +120,8 @@ class CorrelationModel(FrozenValue, ABC):
         Returns
         -------
         SamplingScheme
-            By default, records whose means concentrate at their effective number.
+            By default, each record is a unit, and means have Hoeffding's bound at
+            :meth:`effective_n`.
         """
         n = self.check_n(n)
         return SamplingScheme(
@@ -146,19 +146,19 @@ class CorrelationModel(FrozenValue, ABC):
         Returns
         -------
         ndarray of int, shape (n,)
-            Codes ``0, 1, …``; a single one if every record may depend on every other.
+            Codes ``0, 1, …``; all are 0 if every record may depend on every other.
         """
         n = self.check_n(n)
         return np.zeros(n, dtype=np.int64) if self._codes is None else self._codes
 
-    # -- splits that separate no dependent records ----------------------------------------------
+    # -- splits -----------------------------------------------------------------------------
 
     @abstractmethod
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
-        """Return a :class:`Split` that separates no dependent records, unless bounds allow it.
+        """Return training and holdout records for which the bounds of this model are valid.
 
-        Models whose bounds hold given the other records, or given the past, may separate some.
-        After the gap of a chain, the remaining dependence counts as a failure of small probability.
+        Both sets are independent, unless the bounds are conditional on the training records. For
+        chains, a gap makes them nearly independent.
 
         Parameters
         ----------
@@ -172,17 +172,17 @@ class CorrelationModel(FrozenValue, ABC):
         Returns
         -------
         Split
-            Index arrays and the gap between them.
+            Indices of both sets, and the number of records dropped between them.
 
         Raises
         ------
         ValueError
-            If a side would be empty, or if the model has no valid split.
+            If a set would be empty, or if the model has no valid split.
         """
 
     @abstractmethod
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
-        """Return index arrays of folds that separate no dependent records, unless bounds allow it.
+        """Return the training and test records of cross-validation folds under this model.
 
         Parameters
         ----------
@@ -197,8 +197,9 @@ class CorrelationModel(FrozenValue, ABC):
         Returns
         -------
         list of tuple of ndarray
-            ``n_splits`` pairs ``(train, test)``. Every record is in exactly one test set, except
-            the first block (of each sequence) of folds that train on earlier records only.
+            ``n_splits`` pairs ``(train, test)`` of indices. Every record is in exactly one test
+            set, except the first block (of each sequence) of folds that train on earlier records
+            only.
 
         Raises
         ------
@@ -292,7 +293,7 @@ class CorrelationModel(FrozenValue, ABC):
             ``log_tail(alpha, n) = min(0, ln 2 - 2 * effective_n(n) * alpha**2)``.
         """
         n = self.check_n(n)
-        return n * (n / self._variance_proxy(n, True))
+        return n * (n / self._variance_proxy(n, is_mean=True))
 
     def log_tail(self, alpha: ArrayLike, n: int, *, sensitivity: float | None = None) -> Any:
         """Return ``ln`` of a bound on ``P[|q(X) - q(P)| >= alpha]`` for one fixed query.
@@ -338,15 +339,16 @@ class CorrelationModel(FrozenValue, ABC):
         log_failure : float or array-like
             Log of the one-sided failure probability, at most 0; broadcast against ``values``.
         n : int
-            Number of records; their scores in ``[0, 1]`` may be different functions.
+            Number of records. Each record may have a score function of its own, with values in
+            ``[0, 1]``.
         binary : bool, default=False
             Whether every score is 0 or 1; a public fact about the metric.
 
         Returns
         -------
         ndarray
-            At most ``values``; monotone in both arguments. The upper limit is
-            ``1 - mean_lower_limit(1 - values, ...)``.
+            At most ``values``, and nondecreasing in ``values`` and ``log_failure``. Upper limits
+            are ``1 - mean_lower_limit(1 - values, ...)``.
 
         References
         ----------
@@ -362,50 +364,50 @@ class CorrelationModel(FrozenValue, ABC):
     def _lower_limit(self, values, log_failures, n, binary):
         """Return lower limits for vectors of values and of logs of failure probabilities.
 
-        Here they are Hoeffding's. Models with a sharper tail override this method.
+        ``binary``: whether every score is 0 or 1.
         """
         return hoeffding_lower_limit(values, log_failures, self.effective_n(n))
 
     def with_estimated_strength(self, labels: ArrayLike, train: ArrayLike) -> CorrelationModel:
-        """Return the model with its open parameters estimated from labels of training records.
+        """Return the model with a strength of dependence that is estimated from training labels.
 
         Parameters
         ----------
         labels : array-like of shape (n,)
             Labels of all records; only those of training records are read.
         train : array-like of int
-            The training records.
+            Indices of the training records.
 
         Returns
         -------
         CorrelationModel
-            The model itself if it has no open parameters.
+            The model itself, unless it was made with ``influence="estimate"``.
         """
         return self
 
     def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
-        """Return the model of the holdout records after a split of this model.
+        """Return the model of the holdout records that their intervals are based on.
 
         Parameters
         ----------
         indices : array-like of int
-            The holdout records.
+            Indices of the holdout records.
 
         Returns
         -------
         CorrelationModel
             By default that of :meth:`subset`. Models that hold out single nodes, or records
-            between their neighbors, may return another one (theory G13, G27).
+            between their neighbors, may return the model given all other records (theory G13, G27).
         """
         return self.subset(indices)
 
     def training_model(self, indices: ArrayLike) -> CorrelationModel:
-        """Return the model of the training records, by which cross-validation forms its folds.
+        """Return the model of training records whose :meth:`folds` cross-validation uses.
 
         Parameters
         ----------
         indices : array-like of int
-            The training records.
+            Indices of the training records.
 
         Returns
         -------
@@ -416,12 +418,12 @@ class CorrelationModel(FrozenValue, ABC):
 
     @abstractmethod
     def subset(self, indices: ArrayLike) -> CorrelationModel:
-        """Return the model of some of the records (the distribution after the others are dropped).
+        """Return the model of some of the records, for their marginal distribution.
 
         Parameters
         ----------
         indices : array-like of int
-            Records to keep.
+            Indices of the records to keep.
 
         Returns
         -------
@@ -465,8 +467,8 @@ def holdout_size(n, holdout):
 def check_splits(n_splits, max_splits, unit_name, *, advice="Bring more records."):
     """Return ``n_splits`` as an int between 2 and ``max_splits``, the number of units to divide.
 
-    ``unit_name``: plural noun for these units in the error. ``advice``: its last sentence if there
-    are too few units for any folds. Raises TypeError or ValueError for other values.
+    Raises TypeError or ValueError for other values. ``unit_name``: plural noun for the units in the
+    error. ``advice``: last sentence of the error if ``max_splits`` is below 2.
     """
     n_splits = check_integer("n_splits", n_splits, low=2)
     if not n_splits <= max_splits:
@@ -482,10 +484,10 @@ def check_splits(n_splits, max_splits, unit_name, *, advice="Bring more records.
 
 
 def check_indices(indices, n) -> Array:
-    """Return ``indices`` as an array of distinct record numbers, in the caller's order.
+    """Return ``indices`` as an array of record indices, in the order given.
 
-    If ``n`` is not None, they must be below ``n``, and ``indices`` may be a boolean mask of ``n``
-    records. Raises ValueError for other values, and if there is no record.
+    If ``n`` is not None, ``indices`` may also be a boolean mask of ``n`` records. Raises ValueError
+    unless the indices are distinct integers of at least 0 (and below ``n``), and at least one.
     """
     records = np.asarray(indices)
     if records.ndim == 1 and records.dtype == bool and n is not None and len(records) == n:

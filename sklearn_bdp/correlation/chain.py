@@ -1,7 +1,7 @@
-"""Records in time: a Markov chain, visible or hidden behind the records.
+"""Records in time that follow a Markov chain, or that depend on the states of a hidden one.
 
-This module holds the models, splits of a series, quantities derived from a transition matrix, and
-the autocorrelation time of cross-validated scores (theory G11).
+The module has the models, splits in time order, functions of a transition matrix, and the
+autocorrelation time of cross-validated scores (theory G11).
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class MarkovChain(CorrelationModel):
         second_modulus = np.sort(np.r_[0.0, np.abs(eigenvalues)])[-2]
         self.spectral_gap_ = float(min(1.0, max(0.0, 1.0 - second_modulus)))
         self.contraction_ = 0.0
-        if len(matrix) > 1:  # rounding errors must not make the chain look faster
+        if len(matrix) > 1:  # plus a margin: rounding must not make it too small
             singular_values = np.linalg.svd(scaled_matrix, compute_uv=False)
             second_singular_value = singular_values[1] + 1e-14 * len(matrix)
             self.contraction_ = float(min(1.0, max(0.0, second_singular_value)))
@@ -354,18 +354,18 @@ class MarkovChain(CorrelationModel):
         )
 
     @classmethod
-    def _of_time(cls, time, words, caveats=()):
+    def _of_time(cls, time, description, caveats=()):
         """Return a chain of two hidden states with this autocorrelation time, in records.
 
-        ``words``: its description for certificates, with the origin of the time. ``caveats``: those
-        before the one on drift.
+        ``description``: text of :meth:`describe`. ``caveats``: sentences for certificates; the
+        caveat on drift is added to them.
         """
         contraction = (time - 1.0) / (time + 1.0)
         stay_probability = (1.0 + contraction) / 2.0
         leave_probability = 1.0 - stay_probability
         model = cls([[stay_probability, leave_probability], [leave_probability, stay_probability]])
-        vars(model).update(_words=words, caveats=(*caveats, _DRIFT_CAVEAT))
-        model._freeze(model.transition, model.observed, words, *caveats)
+        vars(model).update(_words=description, caveats=(*caveats, _DRIFT_CAVEAT))
+        model._freeze(model.transition, model.observed, description, *caveats)
         return model
 
     def __repr__(self) -> str:
@@ -378,10 +378,10 @@ class MarkovChain(CorrelationModel):
     def describe(self) -> str:
         if self._words:
             return self._words
-        n_states = {2: "two", 3: "three"}.get(len(self.transition), len(self.transition))
+        count_text = {2: "two", 3: "three"}.get(len(self.transition), len(self.transition))
         large_n = 10_000_000
         return (
-            f"stationary {n_states}-state Markov chain, spectral gap {self.spectral_gap_:.2f}, "
+            f"stationary {count_text}-state Markov chain, spectral gap {self.spectral_gap_:.2f}, "
             f"1 record in {large_n / self.effective_n(large_n):.1f} counts"
         )
 
@@ -402,8 +402,8 @@ class MarkovChain(CorrelationModel):
     def _power_coefficients(self):
         """Return the Dobrushin coefficients of the powers ``P, P^2, …`` of the transition matrix.
 
-        They do not increase. The vector ends when they are negligible, after 2,000 powers, or after
-        200 if they are still 1.
+        They do not increase. The vector ends at the first coefficient of at most 1e-16, after 2,000
+        powers, or after 200 if all of them are 1.
         """
 
         def compute():
@@ -421,19 +421,21 @@ class MarkovChain(CorrelationModel):
         return cached(self, "power coefficients", compute)
 
     def _variance_proxy(self, n, is_mean):
-        # Any query: by block lengths (theory H4). Means: also by the second singular value.
+        # For any query: the best block length (theory H4). For means, the smaller of this and a
+        # bound by the second singular value. `n_affected`: bound on the expected number of later
+        # records that change with one record.
         coefficients = self._power_coefficients()
-        n_later = n - 1  # records after the first
+        n_later = n - 1  # records after the first one
         n_affected = float(coefficients[:n_later].sum())
         last_coefficient = float(coefficients[-1])
         if n_later > len(coefficients):
             # Submultiplicativity: the coefficients of each further stretch of powers of the same
             # length are at most `last_coefficient` times those of the stretch before.
             n_stretches = math.ceil(n_later / len(coefficients))
-            growth = math.inf
+            geometric_sum = math.inf  # of the powers 0, 1, … of `last_coefficient`
             if last_coefficient < 1.0:
-                growth = (1.0 - last_coefficient**n_stretches) / (1.0 - last_coefficient)
-            n_affected = min(float(n_later), n_affected * growth)
+                geometric_sum = (1.0 - last_coefficient**n_stretches) / (1.0 - last_coefficient)
+            n_affected = min(float(n_later), n_affected * geometric_sum)
         variance_proxy = cached(
             self, ("variance proxy", n), lambda: block_variance_proxy(n_affected, n)
         )
@@ -449,24 +451,24 @@ class MarkovChain(CorrelationModel):
             return limits
         return np.maximum(limits, chain_lower_limit(values, -log_failures / n, self.contraction_))
 
-    # -- cutting ----------------------------------------------------------------------------
+    # -- splits -----------------------------------------------------------------------------
 
     def gap_failure_probability(self, gap: int) -> float:
-        """Return the failure probability of a holdout that follows training data (theory H6).
+        """Return an upper bound on the dependence across a gap, as total variation (theory H6).
 
         Parameters
         ----------
         gap : int
-            Records dropped between the training data and the holdout.
+            Records dropped between the training records and the holdout.
 
         Returns
         -------
         float
-            The Dobrushin coefficient of the power ``gap + 1`` of the transition matrix; for long
-            gaps, an upper bound on it.
+            Failure probability to add to that of intervals: the Dobrushin coefficient of the power
+            ``gap + 1`` of the transition matrix, or for long gaps an upper bound on it.
         """
-        # Theory H6 bounds the total variation between cut and uncut distribution of the first
-        # holdout state; beyond the computed powers by submultiplicativity.
+        # Total variation between the distribution of the first holdout state and that of an
+        # independent one; beyond the computed powers by submultiplicativity.
         coefficients = self._power_coefficients()
         n_steps = check_integer("gap", gap, low=0) + 1
         if n_steps <= len(coefficients):
@@ -480,7 +482,7 @@ class MarkovChain(CorrelationModel):
         return failure
 
     def required_gap(self, failure: float) -> int:
-        """Return the smallest gap whose failure probability is at most ``failure``.
+        """Return the smallest gap whose :meth:`gap_failure_probability` is at most ``failure``.
 
         Parameters
         ----------
@@ -490,7 +492,7 @@ class MarkovChain(CorrelationModel):
         Returns
         -------
         int
-            Records to drop.
+            Number of records to drop before the holdout.
 
         Raises
         ------
@@ -531,7 +533,9 @@ class MarkovChain(CorrelationModel):
 
 
 def _state_sequences(states):
-    """Return a list of separate sequences of states, as arrays of integers of at least 0.
+    """Return one or several sequences of states as a list of integer arrays.
+
+    ``states``: one sequence, or a list of sequences, of integers of at least 0.
 
     Raises TypeError or ValueError for other values.
     """
@@ -553,7 +557,7 @@ def _state_sequences(states):
 def _check_transitions(sequences, n_transitions):
     """Raise ValueError if there are too few transitions, or if all states are the same.
 
-    ``n_transitions``: number of transitions in all sequences.
+    ``sequences``: list of integer arrays of states. ``n_transitions``: their transitions in total.
     """
     if n_transitions < MIN_TRANSITIONS:
         raise ValueError(
@@ -578,8 +582,8 @@ required_gap.register(MarkovChain, MarkovChain.required_gap)
 def tail_split(n, holdout, gap):
     """Return the split that holds out the last records and drops ``gap`` records before them.
 
-    ``holdout`` is their fraction of the ``n`` records (or dates). Raises ValueError if a side would
-    be empty.
+    ``holdout``: fraction of the ``n`` records (or dates) to hold out, in (0, 1). Raises ValueError
+    if no training record or no holdout record would be left.
     """
     n_holdout = holdout_size(n, holdout)
     n_train = n - n_holdout - gap
@@ -593,21 +597,21 @@ def tail_split(n, holdout, gap):
 
 
 def block_folds(n, n_splits, gap, *, forward=False):
-    """Return folds ``(train, test)`` whose test sets are contiguous blocks of ``n`` records.
+    """Return ``n_splits`` folds ``(train, test)`` of ``n`` records; test sets are contiguous.
 
-    Training sets drop ``gap`` records on both sides of the block. ``forward``: whether training
-    sets have earlier records only; then the first block is not a test set. Raises ValueError if a
-    training set would be empty, or if there are too few records.
+    Training sets drop ``gap`` records on both sides of the test set. ``forward``: whether they have
+    earlier records only; then the first of ``n_splits + 1`` blocks is not a test set. Raises
+    ValueError if a training set would be empty, or if there are too few records.
     """
     n_untested_blocks = int(forward)
     n_splits = check_splits(
         n_splits, n - n_untested_blocks, "records less one" if forward else "records"
     )
     n_blocks = n_splits + n_untested_blocks
-    block_starts = np.arange(n_untested_blocks, n_blocks + 1) * n // n_blocks
+    block_bounds = np.arange(n_untested_blocks, n_blocks + 1) * n // n_blocks
     positions = np.arange(n)
     folds = []
-    for start, stop in itertools.pairwise(block_starts):
+    for start, stop in itertools.pairwise(block_bounds):
         is_training = positions < start - gap
         if not forward:
             is_training |= positions >= stop + gap
@@ -622,8 +626,8 @@ def block_folds(n, n_splits, gap, *, forward=False):
 class Interpolation(ComponentModel):
     """An observed chain for interpolation: ``MarkovChain(P, observed=True, interpolation=True)``.
 
-    Of two consecutive records at most one is held out. Given its neighbors in time, a record is
-    independent of all others, however strong the dependence is.
+    Splits never hold out two consecutive records. Given its neighbors in time, a record is
+    independent of all other records.
     """
 
     fingerprint_name = "Interpolation"
@@ -646,10 +650,10 @@ class Interpolation(ComponentModel):
         indices = check_indices(indices, None)
         time_order = np.argsort(indices)
         sorted_indices = indices[time_order]
-        starts_stretch = np.diff(sorted_indices, prepend=sorted_indices[0]) > 1
-        # Stretch of consecutive records that each holdout record lies in.
+        follows_gap = np.diff(sorted_indices, prepend=sorted_indices[0]) > 1
+        # Number of the stretch of consecutive records, for each holdout record.
         stretch_codes: Array = np.empty(len(indices), dtype=np.int64)
-        stretch_codes[time_order] = np.cumsum(starts_stretch)
+        stretch_codes[time_order] = np.cumsum(follows_gap)
         return ConditionallyIndependent(
             stretch_codes,
             f"{len(indices)} records of an observed Markov chain in {stretch_codes.max() + 1} "
@@ -667,10 +671,10 @@ class Interpolation(ComponentModel):
 
 
 def stationary_distribution(matrix: Array) -> Array:
-    """Return the stationary distribution of an irreducible chain."""
+    """Return the stationary distribution of an irreducible transition matrix."""
     # Grassmann, Taksar and Heyman 1985: elimination without subtractions, so that every entry
     # is found to relative precision, however nearly the chain decomposes.
-    reduced = matrix.copy()  # rows and columns of states that are not eliminated: a smaller chain
+    reduced = matrix.copy()  # first rows and columns: chain of the states not yet eliminated
     n_states = len(reduced)
     for state in range(n_states - 1, 0, -1):
         reduced[:state, state] /= reduced[state, :state].sum()
@@ -688,7 +692,7 @@ def is_reversible(matrix, distribution):
 
 
 def dobrushin(matrix):
-    """Return the Dobrushin coefficient, the largest total variation between two rows."""
+    """Return the Dobrushin coefficient, the largest total variation distance between two rows."""
     largest_distance = 0.0  # sum of absolute differences, twice the total variation
     for row in range(len(matrix) - 1):
         distances = np.abs(matrix[row + 1 :] - matrix[row]).sum(axis=1)
@@ -699,38 +703,36 @@ def dobrushin(matrix):
 def projective_diameter(matrix):
     """Return the largest log cross-ratio of a nonnegative matrix, in nats (Birkhoff, Hilbert).
 
-    ``max ln[P(u,y) P(v,z) / (P(u,z) P(v,y))]``. Rows and columns of zeros (values that never occur)
-    are ignored. If another entry is zero, the result is infinite.
+    This is ``max ln[P(u,y) P(v,z) / (P(u,z) P(v,y))]`` over rows ``u, v`` and columns ``y, z``.
+    Rows and columns of zeros are ignored. If another entry is zero, the result is infinite.
     """
     matrix = matrix[:, matrix.max(axis=0) > 0]
     matrix = matrix[matrix.max(axis=1) > 0]
     if matrix.size and not matrix.min() > 0:
         return math.inf
-    logs = np.log(matrix)
+    log_matrix = np.log(matrix)
     diameter = 0.0
-    for u in range(len(logs) - 1):
-        log_ratios = logs[u + 1 :] - logs[u]
+    for u in range(len(log_matrix) - 1):
+        log_ratios = log_matrix[u + 1 :] - log_matrix[u]
         log_cross_ratios = log_ratios.max(axis=1) - log_ratios.min(axis=1)
         diameter = max(diameter, float(log_cross_ratios.max()))
     return diameter
 
 
 def block_variance_proxy(n_affected, n):
-    """Return the smallest sum of squared martingale ranges for a grid of block lengths (theory H4).
+    """Return the smallest sum of squared martingale ranges over several block lengths (theory H4).
 
-    ``n_affected`` is the effect of a block on the records after it, in units of one record. For
-    concentration it is the sum of the Dobrushin coefficients of the powers, which bounds the
-    expected number of records that still differ after two chains were started apart and coupled
-    maximally (Griffeath 1975). For leakage it is the leakage that later records add, divided by the
-    DP level. The result is in units of the squared effect of one record, such as the squared
-    sensitivity.
+    ``n``: number of records, which are divided into blocks of one length. ``n_affected``: effect of
+    a block on all later records, in units of the effect of one record; for a chain the expected
+    number of later records that differ (Griffeath 1975). The result is in units of the squared
+    effect of one record.
     """
-    lengths = np.unique(np.clip(np.ceil(n_affected * np.linspace(0.25, 4.0, 200)), 1, n))
-    lengths = np.union1d(lengths, [1.0, float(n)])
-    n_blocks = np.ceil(n / lengths)
-    last_lengths = n - (n_blocks - 1) * lengths  # nothing follows the last block
-    squared_ranges = (n_blocks - 1) * (lengths + n_affected) ** 2 + last_lengths**2
-    return float(squared_ranges.min())
+    block_lengths = np.unique(np.clip(np.ceil(n_affected * np.linspace(0.25, 4.0, 200)), 1, n))
+    block_lengths = np.union1d(block_lengths, [1.0, float(n)])
+    n_blocks = np.ceil(n / block_lengths)  # for each length
+    last_lengths = n - (n_blocks - 1) * block_lengths  # of the last blocks, which affect no others
+    sums_of_squares = (n_blocks - 1) * (block_lengths + n_affected) ** 2 + last_lengths**2
+    return float(sums_of_squares.min())
 
 
 def slow_autocorrelation_time(scores: ArrayLike) -> float:
@@ -761,9 +763,8 @@ def slow_autocorrelation_time(scores: ArrayLike) -> float:
     fewer than 40 scores: a quarter as many frequencies), in units of the variance. Each of these
     squares estimates the autocorrelation time. The first one is large if there is a steady drift,
     so it counts no more than the largest of the others. Of 100 or more scores, the next 14
-    frequencies give a second estimate, by a median that a season does not move. If the second
-    estimate is larger than the mean, half of the difference is added. A windowed sum of
-    autocorrelations was tried and misses hidden regimes altogether (it gives 1.3 for 11.6).
+    frequencies give a second estimate, by a median, which one seasonal frequency hardly changes. If
+    the second estimate is larger than the mean, half of the difference is added.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Independent records, and records that depend inside components only (theory B0, B1)."""
+"""Independent records, and records that depend within components only (theory B0, B1)."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class ComponentModel(CorrelationModel):
 
     def sampling_scheme(self, n: int) -> SamplingScheme:
         n = self.check_n(n)
-        _, counts = component_sizes(self, n)
-        n_components = int(counts.sum())
+        _, n_components_per_size = component_sizes(self, n)
+        n_components = int(n_components_per_size.sum())
         is_independent = n_components == n
         return SamplingScheme(
             n_records=n,
@@ -77,7 +77,7 @@ class ComponentModel(CorrelationModel):
         if len(sizes) < 2:
             raise ValueError(f"holdout needs two or more components, got one component of {n}.")
         n_held_out = 0  # records
-        is_held_out = np.zeros(len(sizes), dtype=bool)  # by component
+        is_held_out = np.zeros(len(sizes), dtype=bool)  # for each component
         for component in generator(random_state).permutation(len(sizes)):
             if abs(n_held_out + sizes[component] - target_size) < abs(n_held_out - target_size):
                 n_held_out += sizes[component]
@@ -109,12 +109,12 @@ class ComponentModel(CorrelationModel):
         if random_state is not None:  # decides the order of components of one size
             components = generator(random_state).permutation(len(sizes))
         largest_first = components[np.argsort(-sizes[components], kind="stable")]
-        fold_sizes = np.zeros(n_splits, dtype=int)  # records
+        n_records_per_fold = np.zeros(n_splits, dtype=int)
         fold_of_component = np.empty(len(sizes), dtype=int)
         for component in largest_first:
-            smallest_fold = np.argmin(fold_sizes)
+            smallest_fold = np.argmin(n_records_per_fold)
             fold_of_component[component] = smallest_fold
-            fold_sizes[smallest_fold] += sizes[component]
+            n_records_per_fold[smallest_fold] += sizes[component]
         return _folds_of_codes(fold_of_component[codes], n_splits)
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
@@ -130,7 +130,7 @@ class Independent(ComponentModel):
 
     See Also
     --------
-    Groups : Records that depend on each other inside groups.
+    Groups : Records that depend on each other within groups.
     MarkovChain : Records in time.
 
     Examples
@@ -177,24 +177,23 @@ class Independent(ComponentModel):
 class ConditionallyIndependent(ComponentModel):
     """Holdout records in components that are independent given all other records (theory G27).
 
-    ``codes``: the component of each record; ``words``: the text of :meth:`describe`; ``target``:
-    the records that intervals refer to, a noun phrase; ``caveats``: sentences for certificates;
-    ``nodes``: the :class:`~sklearn_bdp.correlation.graph_input.NodeNames` of the records, None if
-    not known. Means have all bounds of independent components. Components need not be alike, so
-    bounds for identically distributed records are not supported.
+    ``codes``: integer code of each record's component. ``description``: text of :meth:`describe`.
+    ``target``: noun phrase for the records that intervals refer to. ``caveats``: sentences for
+    certificates. ``nodes``: :class:`~sklearn_bdp.correlation.graph_input.NodeNames` of the records,
+    or None. Components may have different distributions.
     """
 
     fingerprint_name = "GivenRest"
     _exchangeable = False
 
-    def __init__(self, codes, words, *, target, caveats=(), nodes=None):
+    def __init__(self, codes, description, *, target, caveats=(), nodes=None):
         self.codes_ = self._codes = np.unique(codes, return_inverse=True)[1]
         self.n_records = len(self.codes_)
         self._target = target
         self.caveats = caveats
-        self._words = words
+        self._words = description
         self._nodes = nodes
-        self._freeze(self.codes_, words, target, *caveats)
+        self._freeze(self.codes_, description, target, *caveats)
 
     def describe(self) -> str:
         return self._words
@@ -211,7 +210,10 @@ class ConditionallyIndependent(ComponentModel):
 
 
 def _folds_of_codes(fold_of_record, n_splits):
-    """Return the training and test records of each fold, given the fold that tests each record."""
+    """Return index arrays ``(train, test)`` of each fold.
+
+    ``fold_of_record``: for each record, the number of the fold that tests it.
+    """
     return [
         (np.flatnonzero(fold_of_record != fold), np.flatnonzero(fold_of_record == fold))
         for fold in range(n_splits)
@@ -219,7 +221,7 @@ def _folds_of_codes(fold_of_record, n_splits):
 
 
 def component_sizes(model, n):
-    """Return the distinct sizes of components, and the number of components of each: two vectors.
+    """Return vectors of the distinct component sizes, and of the number of components of each size.
 
     ``model``: a correlation model of ``n`` records.
     """
@@ -254,10 +256,9 @@ def largest_component(model: Any, n: int) -> int:
 
 
 def check_one_kind_of_labels(name, labels):
-    """Raise ValueError if labels mix numbers and text, as in a table that was read in chunks.
+    """Raise ValueError if labels mix numbers and text: ``1`` and ``"1"`` would be two groups.
 
-    ``1`` and ``"1"`` would be two groups, so that records of one patient could be on both sides of
-    a split. ``name``: the parameter that holds the labels.
+    ``name``: the parameter that holds the labels.
     """
     if getattr(getattr(labels, "dtype", None), "kind", "O") in "iubfSU":
         return
@@ -279,9 +280,9 @@ def check_one_kind_of_labels(name, labels):
 
 
 def _labels_by_type(labels):
-    """Return two dicts: labels that are numbers by their text, and texts by their stripped text.
+    """Return two dicts: numbers among the labels by their text, and texts by their stripped text.
 
-    Values are the first label of each key. NaN and labels of other types are in neither.
+    The value is the first label with this key. NaN and labels of other types are in neither.
     """
     number_by_text = {}
     label_by_text = {}
@@ -295,7 +296,7 @@ def _labels_by_type(labels):
 
 
 def _label_list(groups):
-    """Return labels as a list or another collection, one label for each record.
+    """Return ``groups`` as a list, array or other container of one label per record.
 
     Raises TypeError or ValueError for text, dicts, sets and tables, and if there are no labels.
     """
@@ -319,9 +320,10 @@ def _is_missing(label):
 
 
 def label_codes(groups):
-    """Return codes ``0, 1, …`` in order of first appearance for any hashable labels.
+    """Return the group code of each record: ``0, 1, …`` in order of first appearance of its label.
 
-    Raises TypeError or ValueError for labels that no group may have, such as NaN.
+    ``groups``: one hashable label per record. Raises TypeError or ValueError for other labels, for
+    NaN, and if labels mix numbers and text.
     """
     labels = _label_list(groups)
     check_one_kind_of_labels("groups", labels)
@@ -343,7 +345,7 @@ def label_codes(groups):
 
 
 class Groups(ComponentModel):
-    """Records that may depend on each other arbitrarily inside groups (theory B1).
+    """Records that may depend on each other arbitrarily within groups (theory B1).
 
     Parameters
     ----------
@@ -402,9 +404,9 @@ class Groups(ComponentModel):
 
 
 def unnamed_groups(codes, identities=None):
-    """Return the groups of records with these codes, which are not labels of the user.
+    """Return :class:`Groups` of records with these group codes, without taking codes for labels.
 
-    ``identities``: the :class:`GroupIdentities` of the groups; None if not known.
+    ``identities``: :class:`GroupIdentities` of the groups, or None if their labels are not known.
     """
     groups = Groups(codes)
     vars(groups)["_identities"] = identities
@@ -412,11 +414,11 @@ def unnamed_groups(codes, identities=None):
 
 
 class GroupIdentities:
-    """Labels of groups as numbers, by which groups of two data sets are compared.
+    """Hashes of group labels, by which groups of two data sets are compared.
 
-    ``digests``: one number per group, in the order of codes. ``numbered``: whether the labels are
-    just 0 … k-1 or 1 … k. ``index``: the attribute of this name of the container of the labels,
-    such as a pandas series, None if it has none; not pickled.
+    ``digests``: one 64-bit integer per group, in the order of group codes. ``numbered``: whether
+    the labels are the integers 0 … k-1 or 1 … k. ``index``: index of the pandas series of labels,
+    None for labels without an index; not pickled.
     """
 
     def __init__(self, digests, *, numbered=False, index=None):
@@ -426,7 +428,10 @@ class GroupIdentities:
 
     @classmethod
     def of(cls, groups, codes):
-        """Return the identities of ``groups``, one label per record, whose codes are ``codes``."""
+        """Return the identities of groups.
+
+        ``groups``: label of each record. ``codes``: group code of each record.
+        """
         record_labels = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
         _, first_records = np.unique(codes, return_index=True)
         labels = [record_labels[record] for record in first_records]  # one per group
@@ -439,9 +444,10 @@ class GroupIdentities:
         return cls(digests, numbered=numbered, index=getattr(groups, "index", None))
 
     def take(self, codes):
-        """Return the identities of the groups in ``codes``, in order of first appearance.
+        """Return the identities of the groups of some records, in order of first appearance.
 
-        They count as labels of the user (``numbered=False``) and have no index.
+        ``codes``: group code of each of these records. The result has ``numbered=False`` and no
+        index.
         """
         _, first_records = np.unique(codes, return_index=True)
         distinct_codes = codes[np.sort(first_records)]
@@ -452,10 +458,10 @@ class GroupIdentities:
 
 
 def count_shared_labels(model, other_model):
-    """Return how many group labels two models have in common, and how many the first has.
+    """Return how many group labels two models have in common, and how many labels ``model`` has.
 
-    Both counts are 0 if the labels of one model are not known, or if both number their groups from
-    0 or 1: the same number may then mean different groups.
+    Both counts are 0 if the labels of one model are not known, or if the labels of both are just
+    the integers from 0 or 1, which may mean different groups.
     """
     identities = getattr(model, "_identities", None)
     other_identities = getattr(other_model, "_identities", None)
@@ -468,18 +474,18 @@ def count_shared_labels(model, other_model):
 
 
 def group_digests(model):
-    """Return the number of each group's label; empty if the labels are not known."""
+    """Return the 64-bit digest of each group's label; empty if the labels are not known."""
     identities = getattr(model, "_identities", None)
     return np.array([], np.uint64) if identities is None else identities.digests
 
 
 def check_row_order(name, model, *tables):
-    """Raise ValueError, or warn, if the index of the records contradicts the order of a model.
+    """Raise ValueError, or warn, if records have another order in the tables than in the model.
 
-    This is the order of groups, which is compared with a single table, or of nodes with names. Also
-    raises if the order of nodes with names is unknown. ``name``: the parameter that holds the
-    model. ``tables``: one table with all records of the model, or the training records followed by
-    the validation records.
+    The index of the group labels is compared with that of a single table; names of nodes are
+    compared with the indices of all tables. ``name``: the parameter that holds the model.
+    ``tables``: one table with all records of the model, or the training records and then the
+    validation records.
     """
     for listed_model in (model, *getattr(model, "models", ())):
         if len(tables) == 1:
@@ -490,7 +496,7 @@ def check_row_order(name, model, *tables):
 
 
 def _digest(label):
-    """Return a number for a label; ``1``, ``1.0`` and ``"1"`` have the same one."""
+    """Return a 64-bit hash of a label; those of ``1``, ``1.0`` and ``"1"`` are equal."""
     if isinstance(label, numbers.Real) and label == label // 1:
         label = int(label)
     text = label if isinstance(label, str) else repr(label)

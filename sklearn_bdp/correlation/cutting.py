@@ -1,6 +1,7 @@
-"""Splits between training and holdout records: gaps in time, and dependent records on both sides.
+"""Gaps between training and holdout records, and dependent records in both.
 
-Functions have a default for models without order or edges. Other models register their own.
+Each function dispatches on the class of the model. The default is for models without time order
+and without edges.
 """
 
 from __future__ import annotations
@@ -16,28 +17,29 @@ from sklearn_bdp.utils.validation import check_integer, check_real
 
 @singledispatch
 def gap_failure_probability(model: Any, gap: int) -> float:
-    """Return the failure probability of a holdout that follows training data (theory H6).
+    """Return an upper bound on the dependence across a gap, as total variation (theory H6).
 
     Parameters
     ----------
     model : CorrelationModel
         Model of the records.
     gap : int
-        Records dropped between the training data and the holdout.
+        Records dropped between the training records and the holdout.
 
     Returns
     -------
     float
-        For models of chains, an upper bound on the total variation distance to a holdout that is
-        independent of the training data; 0 for all other models, which do not need it.
+        For chains, an upper bound on the total variation distance to a holdout that is independent
+        of the training records. For all other models, 0.
     """
+    # Chains register a function of their own.
     check_integer("gap", gap, low=0)
     return 0.0
 
 
 @singledispatch
 def required_gap(model: Any, failure: float) -> int:
-    """Return the gap that a split needs before the holdout.
+    """Return the number of records (or dates) that a split must drop before the holdout.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ def required_gap(model: Any, failure: float) -> int:
     Returns
     -------
     int
-        For chains, the smallest number of records that keeps to this failure probability. For
+        For chains, the smallest number of records with at most this failure probability. For
         :class:`TimeOrdered`, its horizon in dates if that is more than 1. Otherwise 0.
 
     Raises
@@ -57,13 +59,14 @@ def required_gap(model: Any, failure: float) -> int:
     ValueError
         If no gap suffices, as for periodic chains.
     """
+    # Models in time register functions of their own.
     check_real("failure", failure, low=0.0, high=1.0, closed="neither")
     return 0
 
 
 @singledispatch
 def gaps_to_training(model: Any, train: Array, holdout: Array) -> tuple[int | None, int | None]:
-    """Return the numbers of records between a holdout and the training records on each side.
+    """Return the numbers of records between the holdout and the nearest training records.
 
     Parameters
     ----------
@@ -80,6 +83,7 @@ def gaps_to_training(model: Any, train: Array, holdout: Array) -> tuple[int | No
         smallest of those in which both sides have records, negative if a training record is later
         than a holdout record, and ``gap_after`` is None.
     """
+    # Records in one sequence; `Sequences` register a function of their own.
     earlier_train = train[train < holdout.min()]
     later_train = train[train > holdout.max()]
     gap_before = int(holdout.min() - earlier_train.max() - 1) if earlier_train.size else None
@@ -118,7 +122,7 @@ def n_split_components(model: Any, train: Array, test: Array) -> int:
 
 @singledispatch
 def match_nodes(model: Any, train: Array, holdout: Array) -> Any:
-    """Return the graph facts by which cross-validation on training nodes predicts a holdout score.
+    """Return the edges between training nodes, and the training neighbors of holdout nodes.
 
     Parameters
     ----------

@@ -1,7 +1,6 @@
-"""Dates of records: how they are read, how they order records, and spans of time between them.
+"""Dates of records: conversion to arrays, dates in an index, and spans of time.
 
-The order of records is read from dates (theory G26 needs it). Text that is not ISO is rejected, and
-the error shows calls that may parse it.
+Text that is not ISO is rejected, and the error shows calls that may parse it.
 """
 
 from __future__ import annotations
@@ -65,11 +64,11 @@ _MAX_EXAMPLES = 4  # values of an index that a message shows
 
 
 def date_numbers(times: Any, name: str = "times") -> Array:
-    """Return dates as values that sort as the dates do, one for each record.
+    """Return the date of each record as an array of ``datetime64[ns]`` or of numbers.
 
-    Dates in any container, and periods in a series or index, become ``datetime64[ns]`` (in UTC if
-    they have a zone), numbers stay numbers. Text is read if all of it is ISO days, times or months.
-    Raises ValueError for other text, tables and missing dates.
+    Numbers are unchanged. Dates with a time zone are converted to UTC. Text must be ISO days, times
+    or months, all of one form. Raises ValueError for other text, tables and missing dates.
+    ``name``: the parameter, for errors.
     """
     _check_one_per_record(times, name)
     values = _date_values(times, name)
@@ -80,9 +79,9 @@ def date_numbers(times: Any, name: str = "times") -> Array:
             f"{name} must be dates or numbers, got {values.dtype}. Pass the date of each record, "
             "such as times=X['date']."
         )
-    is_missing = np.isnat(values) if values.dtype.kind == "M" else np.isnan(values.astype(float))
-    if is_missing.any():
-        n_missing = int(is_missing.sum())
+    is_nan = np.isnat(values) if values.dtype.kind == "M" else np.isnan(values.astype(float))
+    if is_nan.any():
+        n_missing = int(is_nan.sum())
         raise ValueError(
             f"{name} must hold a date for every record, {n_missing} "
             f"{'is' if n_missing == 1 else 'are'} missing (NaT). Drop these records: "
@@ -92,7 +91,7 @@ def date_numbers(times: Any, name: str = "times") -> Array:
 
 
 def _check_one_per_record(times, name):
-    """Raise ValueError if dates are the name of a column, or a table."""
+    """Raise ValueError if ``times`` is text, such as the name of a column, or a table."""
     if isinstance(times, str):
         raise ValueError(
             f"{name} must hold one date for each record, got the text {times!r}. Pass the dates "
@@ -106,7 +105,7 @@ def _check_one_per_record(times, name):
 
 
 def _date_values(times, name):
-    """Return the values of any container as an array; dates and text become ``datetime64``.
+    """Return the values of any container as an array; dates, spans and text become ``datetime64``.
 
     Raises ValueError for text that is not ISO, and for objects that are not dates.
     """
@@ -124,28 +123,29 @@ def _date_values(times, name):
 
 
 def _read_objects(values, name):
-    """Return text or objects, at least one, as ``datetime64[ns]``; missing values become NaT.
+    """Return an array of text or date objects as ``datetime64[ns]``; missing values become NaT.
 
-    Raises ValueError unless there are others, and all are dates, or all are text of one ISO form.
+    Raises ValueError if all values are missing, and unless the others are all dates, or all text of
+    one ISO form. ``name``: the parameter, for errors.
     """
     entries = values.ravel().tolist()
     entries = [entry.decode() if isinstance(entry, bytes) else entry for entry in entries]
     # NaT differs from itself.
-    are_missing = [is_missing(entry) or entry != entry for entry in entries]
+    missing_flags = [is_missing(entry) or entry != entry for entry in entries]
     present_entries = [
-        entry for entry, absent in zip(entries, are_missing, strict=True) if not absent
+        entry for entry, absent in zip(entries, missing_flags, strict=True) if not absent
     ]
     if present_entries and all(
         isinstance(entry, datetime.date | np.datetime64) for entry in present_entries
     ):
         dates = [
             np.datetime64("NaT") if absent else _in_utc(entry)
-            for entry, absent in zip(entries, are_missing, strict=True)
+            for entry, absent in zip(entries, missing_flags, strict=True)
         ]
         return np.array(dates, dtype="M8[ns]").reshape(values.shape)
     if _all_iso(present_entries):
         texts = [
-            "NaT" if absent else entry for entry, absent in zip(entries, are_missing, strict=True)
+            "NaT" if absent else entry for entry, absent in zip(entries, missing_flags, strict=True)
         ]
         return _iso_dates(texts, name).reshape(values.shape)
     example = next((entry for entry in present_entries if not _all_iso([entry])), entries[0])
@@ -156,9 +156,9 @@ def _read_objects(values, name):
 
 
 def _iso_dates(texts, name):
-    """Return dates in ISO text as an array of dates, in UTC if they have a zone.
+    """Return dates in ISO text as ``datetime64[ns]``, in UTC if they have a zone.
 
-    Raises ValueError for text such as a month 13. ``name``: the parameter, for the error.
+    Raises ValueError for dates that do not exist. ``name``: the parameter, for the error.
     """
     try:
         dates = [
@@ -173,7 +173,7 @@ def _iso_dates(texts, name):
 
 
 def _not_a_date_error(texts, name):
-    """Return the ValueError that names the first ISO text that is not a date, and the fix.
+    """Return the ValueError for ISO texts of which one is not an existing date.
 
     ``name``: the parameter.
     """
@@ -205,17 +205,17 @@ def _in_utc(date):
 
 
 def _all_iso(values):
-    """Return whether there are values, and all are text of one ISO form; "NaT" may be among it."""
+    """Return whether there are values, and all are text of one ISO form (or "NaT")."""
     if not values or not all(isinstance(value, str) for value in values):
         return False
     return any(all(map(pattern.fullmatch, values)) for pattern in (*_ISO, _ISO_WITH_ZONE))
 
 
 def parsing_call(values: Any, expression: str) -> str:
-    """Return code by which pandas may parse dates in text: a call for each known format that fits.
+    """Return code that parses dates in text with pandas, joined by "or" if several formats fit.
 
-    An unknown format is ``…`` in the code. ``expression``: code of the user that gives these
-    values, such as ``X.index``.
+    If no known format fits, the format is ``…``. ``expression``: code whose value is ``values``,
+    such as ``X.index``.
     """
     texts = [value for value in values if isinstance(value, str)][:_MAX_TEXTS]
     if not texts:
@@ -232,9 +232,9 @@ def parsing_call(values: Any, expression: str) -> str:
 
 
 def _formats_of(texts):
-    """Return the known formats, for ``strptime``, each of which reads all texts.
+    """Return the ``strptime`` formats, from a fixed list, that parse all texts.
 
-    If all texts are equally many digits, this number decides.
+    Texts that consist of equally many digits have one format, by this number, or none.
     """
     lengths = {len(text) for text in texts}
     if all(text.isdigit() for text in texts) and len(lengths) == 1:
@@ -248,7 +248,7 @@ def _formats_of(texts):
 
 
 def _has_format(text, date_format):
-    """Return whether ``strptime`` reads a text by a format."""
+    """Return whether ``strptime`` parses a text by a format."""
     try:
         datetime.datetime.strptime(text, date_format)
     except ValueError:
@@ -260,7 +260,7 @@ def _has_format(text, date_format):
 
 
 def holds_dates(values: Any) -> bool:
-    """Return whether an index, a series or a list certainly holds dates, periods or ISO text."""
+    """Return whether an index, a series or a list has dates, periods or ISO text only."""
     if values is None or isinstance(values, str) or not np.iterable(values):
         return False
     dtype = str(getattr(values, "dtype", "object"))
@@ -276,9 +276,9 @@ def holds_dates(values: Any) -> bool:
 
 
 def date_level(index: Any) -> Any:
-    """Return the index if it certainly holds dates, or its only level that does.
+    """Return the values of a pandas index, or of its only level of dates, if they are dates.
 
-    None if it holds none, or if several levels do.
+    None if they are not, or if several levels are dates. Dates are those of :func:`holds_dates`.
     """
     if not hasattr(index, "levels"):
         return index if holds_dates(index) else None
@@ -287,10 +287,10 @@ def date_level(index: Any) -> Any:
 
 
 def index_dates(X: Any, name: str = "X") -> Array | None:
-    """Return the dates in the index of a frame as :func:`date_numbers`.
+    """Return the dates in the index of a pandas frame or series, as :func:`date_numbers` does.
 
-    None if ``X`` is not a frame or series of pandas, or if its index has strictly ascending numbers
-    and no dates.
+    None if ``X`` has no such index, or if the index has strictly ascending numbers instead of
+    dates. ``name``: the parameter that holds ``X``.
 
     Raises
     ------
@@ -311,9 +311,9 @@ def index_dates(X: Any, name: str = "X") -> Array | None:
 
 
 def date_code(index: Any, name: str) -> str:
-    """Return the code that reads the dates of an index, as :func:`date_level` does.
+    """Return code for the values of an index; for a MultiIndex, of the first level of dates.
 
-    ``name``: the parameter that holds the frame.
+    If no level has dates, it is the first level. ``name``: the parameter that holds the frame.
     """
     code = f"{name}.index"
     if not hasattr(index, "levels"):
@@ -324,12 +324,12 @@ def date_code(index: Any, name: str) -> str:
 
 
 def sorting_advice(index: Any, name: str, *, others: str = "") -> str:
-    """Return a sentence with code that sorts records by their index, and the targets like them.
+    """Return a sentence with code that sorts records and their targets by the index.
 
     Parameters
     ----------
     index : pandas.Index
-        Its dates or numbers. Of several levels, the level of dates counts.
+        Index of dates or numbers, or a MultiIndex with one level of dates.
     name : str
         The parameter that holds the frame.
     others : str, default=""
@@ -352,11 +352,11 @@ def sorting_advice(index: Any, name: str, *, others: str = "") -> str:
 
 
 def _dates_of_index(dates, name, *, code):
-    """Return the index ``dates`` as :func:`date_numbers`, in the order of the rows.
+    """Return ``dates``, an index, as :func:`date_numbers` does, in the order of the rows.
 
-    Raises ValueError if a date is missing, or if some steps go back and none by more than an hour,
-    as when clocks are set back. Dates in any other order pass. ``name``: the parameter that holds
-    the frame. ``code``: code that reads the dates.
+    Raises ValueError if a date is missing, or if the largest step back is at most an hour, as when
+    clocks are set back. ``name``: the parameter that holds the frame. ``code``: code whose value is
+    ``dates``.
     """
     if getattr(dates, "hasnans", False):
         raise ValueError(
@@ -381,7 +381,7 @@ def _holds_text(index):
 
 
 def _undated_index_error(index, name):
-    """Return the ValueError of an index that shows no order in time: levels, text, or numbers."""
+    """Return the ValueError for an index of levels, text or numbers that shows no order in time."""
     advice_if_in_order = (
         f"If the rows are already in time order, pass {name}.reset_index(drop=True)"
     )
@@ -420,9 +420,9 @@ def _undated_index_error(index, name):
 
 
 def _first_descent(values):
-    """Return the first two neighbors that descend, as text.
+    """Return a text on the first value that is less than the one before it.
 
-    It is empty if none do, or if two neighbors before them cannot be compared.
+    Empty if there is none, or if values before it cannot be compared.
     """
     for i in range(1, len(values)):
         try:
@@ -435,9 +435,9 @@ def _first_descent(values):
 
 
 def _level_call(index, name):
-    """Return code that reads dates from the first level of a MultiIndex that may hold them.
+    """Return code for the dates of a MultiIndex: its first level of dates, years or date texts.
 
-    If none may, the level is ``…`` in the code. ``name``: the parameter that holds the frame.
+    If there is none, the level is ``…``. ``name``: the parameter that holds the frame.
     """
     for i, level in enumerate(index.levels):
         values = level.tolist()
@@ -453,7 +453,7 @@ def _level_call(index, name):
 
 
 def _are_years(values):
-    """Return whether there are values, and all look like years."""
+    """Return whether there are values, and all are integers from 1000 to 2999."""
     return bool(values) and all(isinstance(v, int) and 1000 <= v < 3000 for v in values)
 
 
@@ -492,8 +492,7 @@ def as_time_span(value: Any, name: str) -> Any:
 def _parse_span(text, pandas, rule):
     """Return a span of time in text, such as "7D", as a timedelta or a pandas offset.
 
-    Raises ValueError with the text ``rule`` if it is not a span. ``pandas``: the module, None if it
-    was not imported.
+    Raises ValueError with the message ``rule`` for other text. ``pandas``: the module, or None.
     """
     match = _SPAN.fullmatch(text.strip())
     if match is not None:
@@ -505,7 +504,7 @@ def _parse_span(text, pandas, rule):
 
 
 def shift_dates(dates: Array, span: Any, *, backwards: bool = False) -> Array:
-    """Return dates moved by a span of time from :func:`as_time_span`, forwards by default."""
+    """Return dates plus a span of time from :func:`as_time_span`, or minus it if ``backwards``."""
     if not isinstance(span, np.timedelta64):
         index = sys.modules["pandas"].DatetimeIndex(dates)
         shifted = [date - span if backwards else date + span for date in index]
@@ -516,9 +515,8 @@ def shift_dates(dates: Array, span: Any, *, backwards: bool = False) -> Array:
 def horizon_in_dates(horizon: Any, dates: Array | None) -> int:
     """Return a horizon as a number of dates, at least 1.
 
-    For a span of time, it is the largest number of earlier dates in the span before any date.
-    ``dates``: the dates of the records, in any order; needed for a span only. Raises ValueError if
-    they are None or numbers then.
+    A span of time becomes the largest number of distinct dates in the span before a date.
+    ``dates``: date of each record. Raises ValueError for a span if they are None or numbers.
     """
     span = as_time_span(horizon, "horizon")
     if span is None:
@@ -549,13 +547,13 @@ def _check_number_of_dates(horizon):
 
 
 def date_text(date: Any) -> str:
-    """Return a date of :func:`date_numbers` as text, without zeros after its day or second."""
+    """Return an element of :func:`date_numbers` as text; a date at midnight has no time of day."""
     is_date = isinstance(date, np.datetime64)
     return str(np.datetime_as_string(date, unit="auto")) if is_date else str(date)
 
 
 def step_name(dates: Array) -> str:
-    """Return the name of the usual step in time: ``"second"`` … ``"month"``, else ``"date"``."""
+    """Return the name of the median step of distinct dates, such as ``"day"``, else ``"date"``."""
     if dates.dtype.kind != "M" or dates.min() == dates.max():
         return "date"
     steps = np.diff(np.unique(dates)) / np.timedelta64(1, "s")
@@ -567,9 +565,9 @@ def step_name(dates: Array) -> str:
 
 
 def describe_calendar_gaps(dates: Array) -> str:
-    """Return a sentence on steps between dates that are longer than usual.
+    """Return a sentence on steps between distinct dates of more than 1.5 times the median step.
 
-    It is empty if there are none, or if ``dates`` are numbers.
+    Empty if there are none, or if ``dates`` are numbers.
     """
     if dates.dtype.kind != "M":
         return ""

@@ -1,4 +1,4 @@
-"""Conversion of the argument ``correlation`` to a model; a list of models has the worst bounds."""
+"""Conversion of the argument ``correlation`` to a model, and the model of a list of models."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from sklearn_bdp.correlation.time_order import TimeOrdered
 
 
 def _common_size(models):
-    """Return the number of records of several models, None if all describe any number.
+    """Return the number of records that models are tied to, None if none is tied to a number.
 
-    Raises ValueError if they differ.
+    Raises ValueError if the numbers differ.
     """
     sizes = sorted({model.n_records for model in models if model.n_records is not None})
     if len(sizes) > 1:
@@ -37,7 +37,7 @@ def _common_size(models):
 class WorstOf(CorrelationModel):
     """List of models of which at least one is true (Song, Wang, Chaudhuri 2017: the class Theta).
 
-    Every bound is the worst of those of the models.
+    Every bound is the weakest of those of the models.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class WorstOf(CorrelationModel):
 
     See Also
     --------
-    check_correlation : Makes it from a list.
+    check_correlation : Make this model from a list.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class WorstOf(CorrelationModel):
         n = self.check_n(n)
         schemes = [model.sampling_scheme(n) for model in self.models]
         in_time_order = any(scheme.in_time_order for scheme in schemes)
-        # Independent records are components of one record, and a chain without memory.
+        # Bounds for components and for chains are valid for independent records, too.
         bounds = {scheme.bound for scheme in schemes if not scheme.has_independent_records}
         bound = ConcentrationBound.EFFECTIVE_NUMBER
         if not bounds:
@@ -123,7 +123,7 @@ class WorstOf(CorrelationModel):
         )
 
     def _splitting_model(self, n):
-        """Return a model whose splits are valid under all of the models.
+        """Return a model whose splits of ``n`` records are valid under every model of the list.
 
         Raises ValueError if there is none.
         """
@@ -181,17 +181,17 @@ def check_correlation(
     ----------
     correlation : None, array-like, scipy.sparse, networkx graph, model, list, "groups" or "time"
         ``None``: independent records. A dense square array: the transition matrix of a Markov
-        chain. A sparse matrix or networkx graph: structure only. A model: itself. A list of
-        any of these but ``"time"``: the worst of them. ``"groups"``: records depend inside
-        ``groups``. ``"time"``: :class:`TimeOrdered`.
+        chain. A sparse matrix or networkx graph: :class:`DependencyGraph` of its edges. A model:
+        itself. A list of any of these but ``"time"``: a model with the weakest bounds of all.
+        ``"groups"``: :class:`Groups`. ``"time"``: :class:`TimeOrdered`.
     groups : array-like of shape (n,), optional
-        One label per record, for ``"groups"``. For a single chain, the sequence of each record:
-        sequences are independent of each other. Ignored in all other cases.
+        One label per record, for ``"groups"``. With a single chain, label of the sequence of each
+        record: the chain runs in each sequence independently. Ignored in all other cases.
 
     Returns
     -------
     CorrelationModel
-        The model.
+        The declared model.
 
     Raises
     ------
@@ -245,7 +245,7 @@ def _model_of_keyword(keyword, groups):
 
 
 def _chain_of_matrix(correlation):
-    """Return the chain of a transition matrix in any form.
+    """Return the :class:`MarkovChain` of an array-like transition matrix.
 
     Raises TypeError or ValueError for other objects.
     """
@@ -275,7 +275,7 @@ _RULE = (
 
 
 def check_declared(correlation: object) -> None:
-    """Raise ValueError if a declared correlation is a number, a list with "time", or misspelled."""
+    """Raise ValueError for a number, a list with "time", and text except "groups" and "time"."""
     if isinstance(correlation, numbers.Real) and not isinstance(correlation, bool):
         raise ValueError(
             f"{_RULE}, got the number {correlation!r}. If this is an autocorrelation time in "
@@ -298,7 +298,7 @@ def check_declared(correlation: object) -> None:
 def declares_time_order(correlation: object) -> bool:
     """Return whether an argument is ``"time"``, or a model of records in time order.
 
-    False for arguments from which such a model is made, such as a transition matrix.
+    False for a transition matrix, which is not a model.
     """
     if isinstance(correlation, CorrelationModel):
         return correlation.sampling_scheme(correlation.n_records or 1).in_time_order

@@ -63,8 +63,8 @@ _NEAR_GROUPS = (
 def _report(level, p_values):
     """Return the report of tests at one significance level.
 
-    ``p_values`` maps the template of each test's message to its p-value. The message is shown if
-    the p-value is at most the level.
+    ``p_values``: p-value of each test by the template of its message, which the report has if the
+    p-value is at most ``level``.
     """
     messages = [
         template.format(p=p_value, often=round(1 / level))
@@ -89,13 +89,13 @@ def independence_test(
         Per-record cross-validated scores in row order. Without ``folds``, models must have been
         fitted on rows drawn without regard to the order (shuffled folds).
     groups : array-like of shape (n,), optional
-        A label per record. Groups are not tested if there is one only, or one per record.
+        A label per record. Groups are not tested if there is only one, or one per record.
     folds : array-like of shape (n,), optional
-        Which model scored a record, for example the number of its test fold. Scores are compared
-        within folds only, because models of some folds are better.
+        Label of the model that scored a record, such as the number of its test fold. Scores are
+        compared within folds only, because models of some folds are better.
     level : float, default=0.005
-        Significance of each test. The default fails in one of 200 tables of independent records, or
-        fewer.
+        Significance level of each test. By default, a test rejects in at most one of 200 tables of
+        independent records.
 
     Returns
     -------
@@ -112,10 +112,10 @@ def independence_test(
     -----
     Of longer series the first 20,000 records are tested.
 
-    Permutation tests (a fixed seed, 199 permutations): exact for any scores if rows are
-    exchangeable; with ``folds`` if the rows of each fold are. The statistic for the order is
-    the largest standardized sum of autocorrelations over dyadic windows, so that short and long
-    memory both show; the one for groups is the sum of squares between them.
+    Permutation tests (a fixed seed, 199 permutations) are exact for any scores if rows are
+    exchangeable, or with ``folds`` if the rows of each fold are. The statistic for the order is
+    the largest standardized sum of autocorrelations over lags up to 1, 2, 4, …. The statistic for
+    groups is the sum of squares between groups.
 
     Examples
     --------
@@ -164,13 +164,13 @@ def group_independence_test(
         such as scores and residuals, are tested together at one level. Records with NaN in any of
         them are left out.
     groups : array-like of shape (n,)
-        Group of each record.
+        Label of the group of each record.
     coordinates : array-like of shape (n, n_dimensions), optional
         Location of each record. Neighbors are then groups near each other, in any order of the
         rows. By default, neighbors are groups that follow each other in the rows, and the first
         20,000 groups are tested.
     level : float, default=0.005
-        Significance of the test (:func:`independence_test`), exact if the mean scores of groups are
+        Significance level of the test, which is exact if the mean scores of groups are
         exchangeable.
 
     Returns
@@ -181,7 +181,7 @@ def group_independence_test(
 
     See Also
     --------
-    independence_test : Test for dependence inside groups.
+    independence_test : Test for dependence within groups.
 
     Examples
     --------
@@ -229,78 +229,84 @@ def group_independence_test(
 
 
 def _permutation_p_value(columns, statistic, permute):
-    """Return the p-value of columns of values by the largest of their standardized statistics.
+    """Return the permutation p-value of the largest, over columns, of a standardized statistic.
 
-    ``permute(values)`` returns a matrix with the observed values in the first row and permuted
-    values in each row below. ``statistic(matrix)`` returns one number for each row.
+    ``columns``: vectors of one length. ``permute(values)`` returns a matrix with the observed
+    values in the first row and permuted values in the other rows. ``statistic(matrix)`` returns
+    one number for each row.
     """
-    standardized = []
+    standardized_per_column = []
     for values in columns:
-        orderings = permute(values - values.mean())
-        chunks = np.array_split(orderings, 1 + orderings.size // 500_000)  # to spare memory
+        permuted_values = permute(values - values.mean())
+        chunks = np.array_split(permuted_values, 1 + permuted_values.size // 500_000)  # of rows
         statistics = np.concatenate([statistic(chunk) for chunk in chunks])
-        standardized.append((statistics - statistics.mean()) / (statistics.std() or 1.0))
-    largest = np.max(standardized, axis=0)  # over columns, for each ordering
-    observed = largest[0]
+        standardized = (statistics - statistics.mean()) / (statistics.std() or 1.0)
+        standardized_per_column.append(standardized)
+    max_statistics = np.max(standardized_per_column, axis=0)  # one per permutation
+    observed = max_statistics[0]
     # Ties count against the alternative, so the test keeps its level.
-    is_as_large = largest >= observed - 1e-9 * (1.0 + abs(observed))
+    is_as_large = max_statistics >= observed - 1e-9 * (1.0 + abs(observed))
     return float(is_as_large.mean())
 
 
 def _permutation_function(n, strata=None):
-    """Return a function that maps ``n`` values to a matrix of orderings, one a row.
+    """Return a function that maps ``n`` values to a matrix of their permutations, one per row.
 
-    The first row is as observed. In the others, values are permuted at random, within the strata if
-    given.
+    The first row has the values as they are. The other rows are random permutations within strata.
+    ``strata``: number of the stratum of each value, None for one stratum.
     """
     rng = np.random.default_rng(20170303)
     orders = np.tile(np.arange(n), (N_PERMUTATIONS + 1, 1))
     strata = np.zeros(n, dtype=int) if strata is None else strata
-    by_stratum = np.argsort(strata, kind="stable")
-    for records in np.split(by_stratum, np.cumsum(np.bincount(strata))[:-1]):
-        orders[1:, records] = rng.permuted(orders[1:, records], axis=1)
+    positions_by_stratum = np.argsort(strata, kind="stable")
+    for positions in np.split(positions_by_stratum, np.cumsum(np.bincount(strata))[:-1]):
+        orders[1:, positions] = rng.permuted(orders[1:, positions], axis=1)
     return lambda values: values[orders]
 
 
-def _autocorrelation_statistic(orderings):
+def _autocorrelation_statistic(permuted_values):
     """Return the largest standardized sum of autocorrelations of each row.
 
-    The sums are over lags up to 1, 2, 4, …, the last of at most n / 10 (or 1).
+    The sums are over lags up to 1, 2, 4, …, at most a tenth of the row length (but at least 1).
+    Rows have mean 0.
     """
-    n = orderings.shape[1]
+    n = permuted_values.shape[1]
     max_lags = 2 ** np.arange(int(np.log2(max(1, n // 10))) + 1)
     # Longer lags than the largest may wrap around.
     size = fft.next_fast_len(n + int(max_lags[-1]), real=True)
-    spectrum = np.abs(fft.rfft(orderings, size, axis=1)) ** 2
+    spectrum = np.abs(fft.rfft(permuted_values, size, axis=1)) ** 2
     autocovariance = fft.irfft(spectrum, size, axis=1)
     sums = np.cumsum(autocovariance[:, 1 : max_lags[-1] + 1], axis=1)[:, max_lags - 1]
     standardized = sums / autocovariance[:, :1] * np.sqrt(n / max_lags)
     return standardized.max(axis=1)
 
 
-def _group_statistic(membership, orderings):
-    """Return the sum of squares between groups of each row, whose mean is 0.
+def _group_statistic(membership, permuted_values):
+    """Return the sum of squares between groups for each row of values, which has mean 0.
 
-    ``membership`` has one row per group, with 1 for its records.
+    ``membership``: matrix with one row per group, and with 1 in the columns of its records.
     """
     sizes = np.maximum(membership.sum(axis=1), 1.0)
-    group_sums = membership @ orderings.T
+    group_sums = membership @ permuted_values.T
     return (group_sums**2 / sizes[:, None]).sum(axis=0)
 
 
-def _moran_statistic(adjacency, orderings):
-    """Return Moran's statistic of each row: the sum of products of both ends of all edges.
+def _moran_statistic(adjacency, permuted_values):
+    """Return Moran's statistic of each row: the sum over edges of the product of both ends' values.
 
     Every edge counts twice, once for each entry of the symmetric ``adjacency``.
     """
-    return np.einsum("ij,ji->i", orderings, adjacency @ orderings.T)
+    return np.einsum("ij,ji->i", permuted_values, adjacency @ permuted_values.T)
 
 
 def _neighbor_graph(centers):
-    """Return the adjacency matrix of a graph that joins each center with its nearest others."""
+    """Return the adjacency matrix of a graph that joins each center with its 6 nearest ones.
+
+    ``centers``: array of shape (n_centers, n_dimensions).
+    """
     n_centers = len(centers)
     n_nearest = min(N_NEAREST, n_centers - 1)
-    # With the center itself, except if many others are at the same place.
+    # Includes the center itself, unless many others are at the same location.
     _, nearest = cKDTree(centers).query(centers, n_nearest + 1)
     nearest = nearest.reshape(n_centers, -1)
     sources = np.repeat(np.arange(n_centers), nearest.shape[1])
@@ -312,7 +318,7 @@ def _neighbor_graph(centers):
 
 
 def _codes(name, labels, n):
-    """Return labels as numbers from 0, one for each of ``n`` scores; None without labels.
+    """Return the labels of ``n`` scores as codes 0, 1, …; None if ``labels`` is None.
 
     Raises ValueError for another number of labels. ``name``: the parameter, for the error.
     """

@@ -1,4 +1,4 @@
-"""Frozen values: objects whose content is set once, and a cache of their results."""
+"""Immutable objects, and a cache of results for each object."""
 
 from __future__ import annotations
 
@@ -33,11 +33,14 @@ class FrozenValue:
             cls.fingerprint_name = cls.__name__
 
     def _freeze(self, *content):
-        """Allow no further change. Equal ``content`` (text, numbers, arrays) makes values equal."""
+        """Set the content, and allow no further change.
+
+        ``content``: text, numbers and arrays; values of one class with equal content are equal.
+        """
         set_content(self, content)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of the canonical content: the same for equal values.
+        """Return the SHA-256 of class name and content, the same for equal values.
 
         Returns
         -------
@@ -92,7 +95,7 @@ def set_content(value: FrozenValue, content: tuple[Any, ...]) -> None:
 def cached(value: FrozenValue, key: Any, compute: Callable[[], Result]) -> Result:
     """Return ``compute()``, or the result that the cache of ``value`` has for ``key``.
 
-    A full cache is emptied, and no cache is pickled.
+    A new result is cached; a full cache is emptied before. The cache is not pickled.
     """
     memory = value._memory
     if key not in memory:

@@ -1,7 +1,8 @@
-"""Models of a graph whose edges have no declared strength.
+"""Models of a graph without a declared strength of dependence along its edges.
 
-Components are held out (:class:`DependencyGraph`), or nodes with a buffer (``reach="edges"``), or
-nodes that are not neighbors, given all others (:class:`UnknownStrengthNetwork`; theory G27).
+:class:`DependencyGraph` holds out whole components, or nodes without their neighbors
+(``reach="edges"``). :class:`UnknownStrengthNetwork` holds out nodes that are not neighbors, given
+all other nodes (theory G27).
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ MIN_HOLDOUT_NODES = 20
 def read_graph(graph, *, reads_weights=False, nodelist=None):
     """Return a symmetric CSR matrix without diagonal, and the :class:`NodeNames` of its rows.
 
-    ``graph``: any form that :func:`~sklearn_bdp.correlation.graph_input.read_edges` takes.
-    ``reads_weights``: whether entries are weights, else all are 1. ``nodelist``: names in the order
-    of the records, None for the order of the graph.
+    ``graph``: argument of :func:`~sklearn_bdp.correlation.graph_input.read_edges`.
+    ``reads_weights``: whether entries are weights; otherwise all are 1. ``nodelist``: name of the
+    node of each row, None for the order of the graph.
     """
     edges = read_edges(graph)
     names = edges.node_names(nodelist)
@@ -66,10 +67,11 @@ class GraphModel(ComponentModel):
     )
 
     def _set_graph(self, matrix, n=None, nodes=None, caveats=()):
-        """Set the graph, whose first ``n`` nodes are the records (by default all).
+        """Set the attributes that depend on the graph; its first ``n`` nodes are the records.
 
-        ``matrix``: symmetric CSR matrix of all nodes. ``nodes``: the :class:`NodeNames` of the
-        records. ``caveats``: sentences for certificates.
+        ``matrix``: symmetric CSR matrix of all nodes. ``n``: None if all nodes are records.
+        ``nodes``: :class:`NodeNames` of the records, or None. ``caveats``: sentences for
+        certificates.
         """
         self._indptr = matrix.indptr
         self._indices = matrix.indices
@@ -112,7 +114,7 @@ class GraphModel(ComponentModel):
         return None if self._nodes is None else self._nodes.take(indices)
 
     def has_whole_components(self, indices):
-        """Return whether the records with these indices are whole components."""
+        """Return whether the records with these indices make up whole components."""
         sizes = np.bincount(self.components_)
         counts = np.bincount(self.components_[indices], minlength=self.n_components_)
         return bool(np.all((counts == 0) | (counts == sizes)))
@@ -120,8 +122,8 @@ class GraphModel(ComponentModel):
     def _excluded_caveats(self, indices):
         """Return a tuple with the caveat that the largest component is too large to be held out.
 
-        It is empty if the records with these indices, the holdout, include some of that component,
-        or if they are at least as many as it has.
+        ``indices``: holdout records. The tuple is empty if they include records of the largest
+        component, or are at least as many as it has.
         """
         sizes = np.bincount(self.components_)
         largest = int(np.argmax(sizes))
@@ -146,9 +148,9 @@ class DependencyGraph(GraphModel, Groups):
     reach : {"components", "edges"}, default="components"
         ``"components"``: records of different components are independent, and nothing else is
         assumed. Whole components are held out. ``"edges"``: any two sets of records without an edge
-        between them are independent, as on a map of which places are joined within the range of
-        dependence (``radius_neighbors_graph(coordinates, r)``). Records without a common edge are
-        held out, and their neighbors are used nowhere: they are a buffer.
+        between them are independent. An example is a graph of places that joins all within the
+        range of dependence (``radius_neighbors_graph(coordinates, r)``). No two holdout records
+        are neighbors, and their neighbors are neither held out nor used for training.
     nodelist : array-like of shape (n,), optional
         Name of the node in each row of ``X``, for example ``X.index``, if nodes have names. By
         default rows are in graph order: integers must ascend, and other names must be the index of
@@ -170,20 +172,20 @@ class DependencyGraph(GraphModel, Groups):
     TypeError
         If the object is not a graph.
     ValueError
-        If a matrix is not square, is empty, or has a negative or NaN entry, if a form can be read
-        in two ways, or if ``nodelist`` does not name every node once.
+        If a matrix is not square, is empty, or has a negative or NaN entry, if ``graph`` can be
+        read in two ways, or if ``nodelist`` does not name every node once.
 
     See Also
     --------
     DependencyGraph.from_edges : The same from a list of edges.
     MarkovNetwork : Dependence between the nodes of one graph, given their neighbors.
-    Groups : Dependence inside groups, without a graph.
+    Groups : Dependence within groups, without a graph.
 
     Notes
     -----
-    Components are groups (theory B1): the same components declared as :class:`Groups` give the same
-    intervals. ``reach="edges"`` is a dependency graph in the sense of Janson (2004; theory G27).
-    It is false if a neighbor is kept for training, and it is not a Markov property.
+    Components are groups (theory B1): the same components declared as :class:`Groups`
+    give the same intervals. ``reach="edges"`` declares a dependency graph in the sense of Janson
+    (2004; theory G27), which is not a Markov property.
 
     Examples
     --------
@@ -224,7 +226,8 @@ class DependencyGraph(GraphModel, Groups):
             Both ends of each edge: positions ``0 … n_nodes - 1`` of rows of ``X``, or names. A
             table has two columns.
         n_nodes : int, optional
-            Number of nodes, if the ends are positions. By default, 1 more than the largest.
+            Number of nodes, if the ends are positions. By default, 1 more than the largest
+            position.
         nodelist : array-like of shape (n,), optional
             Name of the node in each row of ``X``, for example ``X.index``; includes nodes without
             an edge. If given, integers in ``edges`` are names.
@@ -305,7 +308,7 @@ class DependencyGraph(GraphModel, Groups):
         return folds
 
     def _check_component_sizes(self, n, max_size):
-        """Raise ValueError if a component has more than ``max_size`` of several records."""
+        """Raise ValueError if a component has more than ``max_size`` records, unless ``n`` is 1."""
         if self.sizes_.max() > max_size and n > 1:
             raise ValueError(
                 f"correlation has one connected component with {self.sizes_.max()} of {n} records. "
@@ -388,7 +391,7 @@ GIVEN_CAVEATS = (
 
 
 class UnknownStrengthNetwork(GraphModel):
-    """A Markov network of which only the graph is known: ``MarkovNetwork(graph)`` (theory G27).
+    """Markov network with unknown strengths of dependence: ``MarkovNetwork(graph)`` (theory G27).
 
     ``graph``, ``nodelist`` and ``labeled`` are those of ``MarkovNetwork``.
     """
@@ -436,8 +439,8 @@ class UnknownStrengthNetwork(GraphModel):
         if n_nodes > n:
             # Each component of nodes without a record becomes one column.
             other_edges = self.adjacency_[n:, n:]
-            n_components, codes = connected_components(other_edges, directed=False)
-            column_of_node = np.r_[np.arange(n), n + codes]
+            n_components, component_of_other = connected_components(other_edges, directed=False)
+            column_of_node = np.r_[np.arange(n), n + component_of_other]
             graph = sparse.csr_array(
                 (graph.data, column_of_node[graph.indices], graph.indptr),
                 shape=(n, n + n_components),
@@ -463,8 +466,8 @@ class UnknownStrengthNetwork(GraphModel):
     def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the model of holdout nodes given all other records (theory G27).
 
-        Nodes that are joined by edges, or through nodes without a record, are one component. The
-        components are independent.
+        Holdout nodes that are joined by edges, or by paths through nodes without a record, are one
+        component. Components are independent.
         """
         indices = check_indices(indices, self.n_records)
         nodes_without_record = np.arange(self.n_records, len(self._indptr) - 1)
@@ -476,16 +479,16 @@ class UnknownStrengthNetwork(GraphModel):
         return nodes_given_rest(self, indices, codes)
 
     def training_model(self, indices: ArrayLike) -> CorrelationModel:
-        """Return independent records: folds ignore the graph, and no guarantee depends on them."""
+        """Return groups of one record each, so that folds ignore the graph."""
         return unnamed_groups(np.arange(len(check_indices(indices, self.n_records))))
 
 
 def _names_of_nodes(edges, labeled_nodes, nodelist, *, labels_are_mask):
-    """Return the names of all nodes, in the order of the matrix before records are put first.
+    """Return the :class:`NodeNames` of all nodes, in ``nodelist`` order or in graph order.
 
-    ``edges``: the :class:`EdgeData` of the graph. ``labeled_nodes``: the nodes with a row in ``X``,
-    or a mask of all nodes (``labels_are_mask``); None if all have one. ``nodelist`` is the caller's
-    argument; it is not read if ``labeled_nodes`` are names.
+    ``edges``: :class:`EdgeData` of the graph. ``labeled_nodes``: names of the nodes with a row in
+    ``X``, or a mask of all nodes (``labels_are_mask``), or None if all have a row. ``nodelist``:
+    name of the node in each row, or None; not read if ``labeled_nodes`` are names.
     """
     if labeled_nodes is None or labels_are_mask:
         names = edges.node_names(nodelist)
@@ -498,9 +501,9 @@ def _names_of_nodes(edges, labeled_nodes, nodelist, *, labels_are_mask):
 def _labeled_positions(parameter, labeled_nodes, names, *, labels_are_mask):
     """Return the positions in ``names`` of the nodes with a row in ``X``, in row order.
 
-    ``labeled_nodes``: their names, or a mask of all nodes (``labels_are_mask``). ``parameter``: the
-    argument that held them, for errors. Raises ValueError unless they are distinct nodes, at least
-    one.
+    ``labeled_nodes``: names of these nodes, or a mask of all nodes (``labels_are_mask``).
+    ``names``: :class:`NodeNames` of all nodes. ``parameter``: the argument that named the nodes,
+    for errors. Raises ValueError unless they are distinct nodes of the graph, at least one.
     """
     n_nodes = len(names.values)
     if labels_are_mask:
@@ -525,10 +528,10 @@ def _labeled_positions(parameter, labeled_nodes, names, *, labels_are_mask):
 
 
 def nodes_given_rest(network, indices, codes):
-    """Return the ``ConditionallyIndependent`` of some nodes given all others (theory G27).
+    """Return the ``ConditionallyIndependent`` model of holdout nodes given all others (theory G27).
 
-    ``network``: a :class:`GraphModel`. ``indices``: the holdout nodes. ``codes``: the component of
-    each, given all other nodes.
+    ``network``: a :class:`GraphModel`. ``indices``: the holdout nodes. ``codes``: code of the
+    component of each holdout node.
     """
     degree = np.diff(network._indptr)[: network.n_records]
     caveats = GIVEN_CAVEATS
@@ -550,13 +553,13 @@ def nodes_given_rest(network, indices, codes):
 
 
 def buffered_set(graph, fraction, rng):
-    """Return holdout rows of which no two are neighbors, and training rows next to none of them.
+    """Return holdout rows of which no two are neighbors, and training rows without edges to them.
 
-    ``graph`` is a symmetric CSR array. The neighbors of holdout rows, a buffer, are in neither
-    result. The holdout is about a ``fraction`` of all returned rows, or less if no row is left to
-    take. Both results are ascending. A greedy search takes the free row that costs least next: the
-    number of its free neighbors, which go to the buffer, divided by ``1 + degree`` (theory G27).
-    Costs only fall, so the heap may hold outdated entries, which are skipped.
+    ``graph``: symmetric CSR array. Both results are ascending. The neighbors of holdout rows, a
+    buffer, are in neither result. The holdout is about a ``fraction`` of all returned rows, or less
+    if no further row can be held out. A greedy search holds out the free row of least cost: the
+    number of its free neighbors divided by ``1 + degree`` (theory G27). ``rng``: Generator for
+    ties.
     """
     n = graph.shape[0]
     degree = np.diff(graph.indptr)
@@ -571,6 +574,7 @@ def buffered_set(graph, fraction, rng):
     heap = [(n_free_neighbors[row] * weights[row], tie_breakers[row], row) for row in range(n)]
     heapq.heapify(heap)
     n_free = n
+    # A row is pushed again when its cost falls; its older entries are outdated.
     while heap and len(held_out) < fraction * (len(held_out) + n_free):
         cost, _, row = heapq.heappop(heap)
         is_outdated = not is_free[row] or cost != n_free_neighbors[row] * weights[row]
@@ -593,12 +597,11 @@ def buffered_set(graph, fraction, rng):
 
 
 def independent_set(graph, max_rows, rng):
-    """Return at most ``max_rows`` rows of which no two are neighbors, ascending (theory G27).
+    """Return at most ``max_rows`` ascending rows of which no two are neighbors (theory G27).
 
-    ``graph`` is a CSR array with one row per record. Its first columns are records; each further
-    column is a component of nodes without a record, which at most one chosen row may touch. Rows
-    come in the order of ``Exp(1) / (1 + degree)``: the weights counter the preference of greedy
-    sets for nodes of low degree. Reads the graph and the seed only.
+    ``graph``: CSR array with one row per record. Its first columns are records; each further column
+    is a component of nodes without a record, which at most one returned row has as a neighbor. A
+    greedy search tries rows in ascending order of random values ``Exp(1) / (1 + degree)``.
     """
     n, n_columns = graph.shape
     order = np.argsort(rng.exponential(size=n) / (1.0 + np.diff(graph.indptr)), kind="stable")

@@ -1,7 +1,7 @@
-"""Forms in which callers give a graph: matrices, networkx, neighbor lists, edges.
+"""Conversion of matrices, networkx graphs, neighbor lists and edges to :class:`EdgeData`.
 
-Each form becomes :class:`EdgeData`, from which a symmetric matrix with one row per node and the
-:class:`NodeNames` are made. Ambiguous input is rejected.
+:class:`EdgeData` returns a symmetric matrix with one row per node, and the :class:`NodeNames`.
+Ambiguous input is rejected.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _MAX_EXAMPLES = 4
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NodeNames:
-    """Names of nodes, in an order that the caller declared or that the graph has.
+    """Names of nodes in the order of the records.
 
     Parameters
     ----------
     values : tuple
         Names of the nodes, or their positions if the graph has no names.
     is_declared : bool
-        Whether the caller gave the order (``nodelist=``, ``labeled=``). Otherwise rows follow the
-        order of the graph.
+        Whether the caller gave the order (``nodelist=``, ``labeled=``). Otherwise it is that of the
+        graph.
     is_matrix : bool
         Whether nodes are positions in a matrix or list, or rows of a table.
     """
@@ -54,23 +54,23 @@ class NodeNames:
         return all(isinstance(name, int | np.integer) for name in self.values)
 
     def take(self, positions: Iterable[int]) -> NodeNames:
-        """Return some of the names.
+        """Return the names at some positions.
 
         Parameters
         ----------
         positions : iterable of int
-            Positions in ``values``, in the order to keep them in.
+            Positions in ``values``.
 
         Returns
         -------
         NodeNames
-            Their names.
+            Names in the order of ``positions``.
         """
         values = tuple(self.values[position] for position in positions)
         return dataclasses.replace(self, values=values)
 
     def check_index(self, name: str, tables: Sequence[Any]) -> None:
-        """Raise if the index of the records contradicts the node order, or if that is unknown.
+        """Raise ValueError if records and nodes are in different orders, or in an unknown order.
 
         Nothing is checked if the numbers of records and nodes differ.
 
@@ -79,31 +79,31 @@ class NodeNames:
         name : str
             Parameter that holds the graph.
         tables : sequence of array-like
-            Records: one table, or the training records followed by the validation records.
+            One table of records, or the training records and then the validation records.
 
         Raises
         ------
         ValueError
-            If the index has the same names in another order, except for an index 0, 1, … when the
-            caller gave the order. Also if nodes have names that are not integers, the caller gave
-            no order, and the index does not name them.
+            If the index of the tables has the names of the nodes in another order, except for an
+            index 0, 1, … when the caller gave the order. Also if names are not integers, the caller
+            gave no order, and the index does not have the names of the nodes.
         """
         index_values = _index_values(tables)
         if sum(map(_n_rows, tables)) != len(self.values) or index_values == self.values:
             return
-        # Whether the index is just 0, 1, …, which may be positions and not names.
-        is_count = index_values is None or index_values == tuple(range(len(index_values)))
+        # Whether there is no index, or it is 0, 1, …, which may be positions instead of names.
+        has_no_names = index_values is None or index_values == tuple(range(len(index_values)))
         has_same_names = index_values is not None and set(index_values) == set(self.values)
-        if has_same_names and not (is_count and self.is_declared):
+        if has_same_names and not (has_no_names and self.is_declared):
             raise ValueError(self._permutation_text(name, index_values))
         if not (self.is_declared or self.are_integers):
-            raise ValueError(self._unknown_order_text(name, None if is_count else index_values))
+            raise ValueError(self._unknown_order_text(name, None if has_no_names else index_values))
 
     def _unknown_order_text(self, name, index_values):
-        """Return the message for named nodes of which it is unknown which row each is.
+        """Return the message for named nodes whose rows in ``X`` are unknown.
 
-        ``name``: the parameter that holds the graph. ``index_values``: the index of all records,
-        None if it does not name nodes.
+        ``name``: the parameter that holds the graph. ``index_values``: tuple of the index of all
+        records, or None.
         """
         if index_values is None:
             problem = "X has no index that names them"
@@ -120,7 +120,10 @@ class NodeNames:
         )
 
     def _permutation_text(self, name, index_values):
-        """Return the message for an index that has the names of the nodes in another order."""
+        """Return the message for an index that has the names of the nodes in another order.
+
+        ``name``: the parameter that holds the graph. ``index_values``: tuple of the index.
+        """
         position = next(k for k, value in enumerate(index_values) if value != self.values[k])
         problem = (
             f"{name} has its nodes in another order than the index of X: row {position} of X is "
@@ -142,7 +145,7 @@ def _n_rows(table):
 
 
 def _index_values(tables):
-    """Return the entries of the index of all records as a tuple, None if a table has no index."""
+    """Return the index entries of all tables as one tuple, None if a table has no pandas index."""
     indices = [getattr(table, "index", None) for table in tables]
     if not all(hasattr(index, "equals") for index in indices):
         return None
@@ -150,7 +153,7 @@ def _index_values(tables):
 
 
 def _examples(names):
-    """Return the first few names as text."""
+    """Return the first 4 names as text."""
     texts = [repr(name) for name in names[:_MAX_EXAMPLES]]
     return ", ".join(texts) + ", …" * (len(names) > _MAX_EXAMPLES)
 
@@ -172,7 +175,7 @@ class EdgeData:
     is_table : bool
         Whether the names are those of the rows and columns of a table.
     form : str
-        Form of the caller's input, for messages.
+        Name of the type of the caller's graph, for messages.
     """
 
     n_nodes: int
@@ -184,24 +187,24 @@ class EdgeData:
     form: str = "edges"
 
     def node_names(self, nodelist: Any = None) -> NodeNames:
-        """Return the nodes in record order: those of ``nodelist``, or those of the graph.
+        """Return the names of all nodes, in the order of the records.
 
         Parameters
         ----------
         nodelist : array-like, optional
-            Every node once.
+            Name of the node of each record. By default, records are in the order of the graph.
 
         Returns
         -------
         NodeNames
-            Names in record order.
+            Names of the nodes, or their positions if they have no names.
 
         Raises
         ------
         ValueError
             If ``nodelist`` does not name every node once, or is passed for nodes without names.
-            Also if it is not passed and integer nodes do not ascend: then it is unknown whether
-            rows are in graph order or in that of the integers.
+            Also if it is not passed and integer names are not in ascending order, except for names
+            of a table.
         """
         if self.names is None:
             if nodelist is not None:
@@ -231,16 +234,15 @@ class EdgeData:
         Parameters
         ----------
         names : NodeNames
-            Order of the rows, all nodes.
+            Names of all nodes, in the order of the rows.
         reads_weights : bool, default=False
-            Whether entries are the weights, if there are any; a weight of zero is then no edge.
-            Otherwise every edge is 1, also one that a sparse matrix stores as zero (a distance
-            between records at one location).
+            Whether entries are the weights, if there are any; edges of weight zero are dropped.
+            Otherwise the entry of every edge is 1, even if its weight is zero.
 
         Returns
         -------
         csr_array of shape (n_nodes, n_nodes)
-            Of a directed graph, an edge in either direction counts; of two, the larger weight. The
+            Directed edges become undirected; of two opposite edges, the larger weight is used. The
             weights of parallel edges add up.
 
         Raises
@@ -274,7 +276,7 @@ class EdgeData:
 
 
 def is_networkx(graph: Any) -> bool:
-    """Return whether an object looks like a networkx graph (without importing it).
+    """Return whether an object has the attributes of a networkx graph.
 
     Parameters
     ----------
@@ -284,13 +286,13 @@ def is_networkx(graph: Any) -> bool:
     Returns
     -------
     bool
-        True for graphs of networkx.
+        True for networkx graphs.
     """
     return hasattr(graph, "nodes") and hasattr(graph, "edges") and hasattr(graph, "is_directed")
 
 
 def is_mask(labeled: Any) -> bool:
-    """Return whether the nodes that have a row are given by a boolean for each node.
+    """Return whether all entries of ``labeled`` are booleans, as in a mask of nodes.
 
     Parameters
     ----------
@@ -300,13 +302,13 @@ def is_mask(labeled: Any) -> bool:
     Returns
     -------
     bool
-        True if every entry is a boolean, also if there is no entry.
+        True if every entry is a boolean, or if there is no entry.
     """
     return all(isinstance(entry, bool | np.bool_) for entry in list(labeled))
 
 
 def _check_ascending(nodes):
-    """Raise ValueError unless integers that are nodes ascend: their order would be unknown."""
+    """Raise ValueError unless integer nodes are in ascending order."""
     for position, (previous_node, node) in enumerate(itertools.pairwise(nodes)):
         if node < previous_node:
             examples = list(nodes[position : position + _MAX_EXAMPLES])
@@ -398,7 +400,7 @@ def _networkx_edges(graph, weight):
 def _table_edges(table):
     """Return the edges of a square table whose index and columns name the nodes.
 
-    If both are just 0, 1, …, nodes are positions. Raises ValueError if index and columns differ.
+    Nodes have no names if the index is 0, 1, …. Raises ValueError if index and columns differ.
     """
     columns = list(table.columns)
     index = list(table.index)
@@ -421,7 +423,7 @@ def _table_edges(table):
 
 
 def _neighbor_mapping(graph):
-    """Return the neighbors by node of a mapping, or of spatial weights that hold one, else None."""
+    """Return the graph, or its attribute ``neighbors``, if it is a mapping; otherwise None."""
     if isinstance(graph, Mapping):
         return graph
     neighbors = getattr(graph, "neighbors", None)
@@ -451,9 +453,9 @@ def _mapping_edges(neighbors):
 
 
 def _neighbor_list(name, neighbors):
-    """Return the neighbors of a node after checking that they are a list of names, not a name.
+    """Return the neighbors of a node as an iterable of names.
 
-    Raises TypeError otherwise. ``name``: the name of the node.
+    Raises TypeError if they are not iterable, or text. ``name``: the name of the node.
     """
     if isinstance(neighbors, str | bytes) or not np.iterable(neighbors):
         raise TypeError(
@@ -464,16 +466,15 @@ def _neighbor_list(name, neighbors):
 
 
 def _is_list(graph):
-    """Return whether a graph is a list, or an array of objects, with one entry per node."""
+    """Return whether a graph is a list, a tuple or a one-dimensional array of objects."""
     is_object_array = isinstance(graph, np.ndarray) and graph.dtype == object and graph.ndim == 1
     return isinstance(graph, list | tuple) or is_object_array
 
 
 def _list_edges(rows):
-    """Return the edges of a square list of numbers, or of the neighbors of each node.
+    """Return the edges of a list of matrix rows, or of a list of the neighbors of each node.
 
-    ``rows``: rows of the matrix, or lists of neighbors. Raises TypeError or ValueError for other
-    lists, and if they may be edges.
+    Raises TypeError or ValueError for other lists, and for a list of pairs, which may be edges.
     """
     if not rows:
         raise ValueError("graph must be square and not empty, got an empty list.")
@@ -492,7 +493,7 @@ def _list_edges(rows):
 
 
 def _neighbor_list_edges(neighbor_lists):
-    """Return the edges of a list with the positions of each node's neighbors.
+    """Return the edges of a list that has, for each node, the positions of its neighbors.
 
     Raises TypeError or ValueError if an entry is not a position.
     """
@@ -546,7 +547,7 @@ def edges_between(edges: Any, *, n_nodes: int | None = None, nodes: Any = None) 
     n_nodes : int, optional
         Number of nodes, for positions. By default, 1 more than the largest position.
     nodes : array-like, optional
-        Names of the nodes that are records. Others may follow in ``edges``.
+        Names of the nodes that are records. Further nodes in ``edges`` follow them.
 
     Returns
     -------
@@ -558,8 +559,8 @@ def edges_between(edges: Any, *, n_nodes: int | None = None, nodes: Any = None) 
     TypeError
         If ``edges`` is a graph, a mapping or no sequence.
     ValueError
-        If the ends can be read in two ways, or are neither positions nor names, or if there is
-        another number of columns or of nodes.
+        If ``edges`` can be read in two ways, has another shape, or holds neither positions nor
+        names, or if ``n_nodes`` does not match.
     """
     source, target = _edge_ends(edges)
     both_ends = np.concatenate([source, target])
