@@ -1,8 +1,7 @@
 """Fit candidates on the training set, cross-validate them and query the holdout.
 
 Workers fit models and score them; only the main process queries the holdout. The raw holdout
-scores that workers return are passed to the holdout and to nothing else. Recorded answers are
-free. New queries about several candidates are one batch, or two if the holdout has a budget.
+scores that workers return are passed to the holdout and to nothing else.
 """
 
 import contextlib
@@ -93,7 +92,10 @@ class SearchSetup:
 
     @classmethod
     def from_split(cls, meta_estimator, holdout_split, **settings):
-        """Return the setup of a search or selector; ``settings``: fields not set here, by name."""
+        """Return the setup of a search or selector whose data are split.
+
+        ``settings``: fields by name, at least ``metric`` and ``fit_params``.
+        """
         return cls(
             clone(meta_estimator.estimator),
             X=holdout_split.X,
@@ -173,9 +175,9 @@ class HoldoutFitJob:
     caller: object = field(default=None, repr=False)  # the search, for callbacks, or None
 
     def run(self, task, memory=None):
-        """Return the :class:`FitResult` of the candidate of a :class:`FitTask`.
+        """Fit the candidate of a :class:`FitTask`, and return its :class:`FitResult`.
 
-        If the fit fails, the result has a traceback and no scores, or the error is raised if
+        If the fit fails, the result has only time and traceback, or the error is raised if
         ``error_score`` is "raise". ``memory``: :class:`PrefixMemory` that several candidates share,
         or None.
         """
@@ -187,7 +189,7 @@ class HoldoutFitJob:
             model = fit_candidate(setup, task.candidate, memory)
         except Exception as error:
             if setup.error_score == "raise":
-                if not hasattr(error, "__notes__"):  # its frames are stripped, this text is not
+                if not hasattr(error, "__notes__"):  # callers remove the frames, but not the notes
                     error.add_note(traceback.format_exc())
                 raise
             fit_time = time.perf_counter() - start_time
@@ -197,17 +199,21 @@ class HoldoutFitJob:
         fit_time = time.perf_counter() - start_time
         memory = memory or PrefixMemory()
         # Before the model scores the holdout, so that no key depends on the holdout.
-        keys = self._query_keys(model, task, memory) if task.needs_model_key else {}
-        results = self._evaluate(model, task.candidate.columns, keys, memory)
-        ranking_result = results.pop(None)
-        return replace(ranking_result, secondary=results, model=model, fit_time=fit_time)
+        keys_by_metric = self._query_keys(model, task, memory) if task.needs_model_key else {}
+        results_by_metric = self._evaluate(model, task.candidate.columns, keys_by_metric, memory)
+        ranking_result = results_by_metric.pop(None)
+        return replace(ranking_result, secondary=results_by_metric, model=model, fit_time=fit_time)
 
     def _metrics(self):
-        """Return the metrics by name; the metric that ranks has the name None."""
+        """Return a dict of the metrics by name; the metric that ranks has the name None."""
         return {None: self.setup.metric, **self.setup.secondary}
 
     def _query_keys(self, model, task, memory):
-        """Return the query keys of a fitted model by name of the metric; None without a digest."""
+        """Return a dict of the query keys of a fitted model by name of the metric.
+
+        A key is None if the model or the metric has no digest. The metric that ranks has the name
+        None. ``task``: the FitTask of the model.
+        """
         columns = task.candidate.columns
         X = select_columns(self.setup.X, columns)
         digest = ModelDigest(model, predictor=memory.cached_predictor(model, X, "training"))
@@ -215,12 +221,12 @@ class HoldoutFitJob:
             name: digest.key(metric, X, columns=columns) for name, metric in self._metrics().items()
         }
 
-    def _evaluate(self, model, columns, keys, memory):
+    def _evaluate(self, model, columns, keys_by_metric, memory):
         """Return by metric name a :class:`FitResult` with raw holdout scores and query key.
 
-        ``columns``: of the candidate; ``keys``: query keys by metric name, may be empty. Errors of
-        ``evaluate`` are raised, but a secondary metric with another error than ScoreContractError
-        is left out.
+        ``columns``: positions of the candidate's columns, or None; ``keys_by_metric``: query keys
+        by metric name, may be empty. A secondary metric that raises an error other than
+        ScoreContractError is left out; other errors are raised.
         """
         X_holdout = select_columns(self.setup.X_holdout, columns)
         results = {}
@@ -228,7 +234,7 @@ class HoldoutFitJob:
             try:
                 predictor = memory.cached_predictor(model, X_holdout, "holdout", metric=metric)
                 evaluation = metric.evaluate(predictor, X_holdout, self.setup.y_holdout)
-                results[name] = FitResult(evaluation, keys.get(name))
+                results[name] = FitResult(evaluation, keys_by_metric.get(name))
             except ScoreContractError:
                 raise
             except Exception:
@@ -238,7 +244,7 @@ class HoldoutFitJob:
 
 
 def fit_candidate(setup, candidate, memory=None):
-    """Return the model of a candidate, fitted on the training set.
+    """Fit a candidate on the training set, and return the model.
 
     ``memory``: :class:`PrefixMemory`, or None.
     """
@@ -250,10 +256,10 @@ def fit_candidate(setup, candidate, memory=None):
 
 
 def fit_clone(setup, candidate, X, y, fit_params, memory=None):
-    """Return the model of a candidate, fitted on some training records.
+    """Fit a candidate on some training records, and return the model.
 
-    ``X``, ``y``: these records, with the candidate's columns, and their targets. If
-    ``candidate.columns`` is an empty tuple, the model is a constant prediction. ``fit_params``:
+    ``X``, ``y``: the candidate's columns of these records, and their targets or None. If
+    ``candidate.columns`` is an empty tuple, the model predicts a constant. ``fit_params``:
     arguments of ``fit`` for these records, by name. ``memory``: :class:`PrefixMemory` for fits on
     the whole training set, or None.
     """
@@ -275,22 +281,23 @@ def fit_clone(setup, candidate, X, y, fit_params, memory=None):
 
 
 def fit_fold(setup, candidate, X, fold):
-    """Return a candidate's model for a fold, and the test records and targets of the fold.
+    """Fit a candidate on the training records of a fold; return model, test records and targets.
 
-    ``X``: the candidate's columns of all training records. ``fold``: training and test positions.
+    ``X``: the candidate's columns of the whole training set. ``fold``: pair of training and test
+    positions in it.
     """
-    train, test = fold
-    fit_params = check_method_params(setup.X, setup.fit_params, indices=train)
-    X_train = safe_indexing(X, train)
-    y_train = safe_indexing(setup.y, train)
+    train_positions, test_positions = fold
+    fit_params = check_method_params(setup.X, setup.fit_params, indices=train_positions)
+    X_train = safe_indexing(X, train_positions)
+    y_train = safe_indexing(setup.y, train_positions)
     model = fit_clone(setup, candidate, X_train, y_train, fit_params)
-    return model, safe_indexing(X, test), safe_indexing(setup.y, test)
+    return model, safe_indexing(X, test_positions), safe_indexing(setup.y, test_positions)
 
 
 def select_columns(X, columns):
-    """Return the columns of ``X`` at some positions.
+    """Return the columns of ``X`` at the positions ``columns``.
 
-    None selects all columns. An empty tuple returns one column of zeros.
+    None selects all columns. For an empty tuple one column of zeros is returned.
     """
     if columns is None:
         return X
@@ -300,11 +307,12 @@ def select_columns(X, columns):
 
 
 def cross_validate_candidate(setup, candidate):
-    """Return out-of-fold scores of a candidate in [0, 1], and the effect of clipping on them.
+    """Return out-of-fold scores of a candidate in [0, 1], and a Clipping or None.
 
     There is one score per training record, or one per fold if the metric is not a mean over
-    records. Records in no test fold have NaN. The effect of clipping is a Clipping summed over the
-    folds that have one, or None without any. Errors of fits and scores are raised.
+    records. Records in no test fold have NaN. The Clipping, the effect of clipping on the scores,
+    is summed over the folds that have one, and None if none has. Errors of fits and scores are
+    raised.
     """
     metric = setup.metric
     X = select_columns(setup.X, candidate.columns)
@@ -316,8 +324,8 @@ def cross_validate_candidate(setup, candidate):
         metric.check_training(model, X_test, y_test)
         evaluation = metric.evaluate(model, X_test, y_test)
         if metric.is_mean:
-            _, test = fold
-            scores[test] = evaluation.per_record
+            _, test_positions = fold
+            scores[test_positions] = evaluation.per_record
         else:
             scores[fold_index] = evaluation.value
         fold_clipping = metric.clipping(model, X_test, y_test, evaluation.per_record)
@@ -336,10 +344,10 @@ class PrefixMemory:
     """Cache of the fitted first steps of pipelines, used as the ``memory`` of a pipeline.
 
     Candidates with the same first steps can share them. A step is identified by its pickle before
-    the fit, and by the pickles of all earlier steps. The cache is for one worker and one data set
-    at a time. It keeps copies of transformed records, so that later steps may work in place. Steps
-    with a ``random_state`` that is not an integer, steps that cannot be digested, and all steps
-    after them are refitted for each candidate.
+    the fit, and by the pickles of all earlier steps. The cache is for one worker and one set of
+    training records at a time. It keeps copies of transformed records, so that later steps may
+    work in place. Steps with a ``random_state`` that is not an integer, steps that cannot be
+    pickled, and all steps after them are refitted for each candidate.
     """
 
     location = "memory"  # a memory with a location makes pipelines clone their transformers
@@ -356,10 +364,11 @@ class PrefixMemory:
 
     @contextlib.contextmanager
     def attach(self, estimator, fit_data_name):
-        """Set this cache as the memory of a pipeline inside a block in which it is fitted.
+        """Make this cache the memory of a pipeline within a ``with`` block that fits it.
 
         Estimators of other classes, and pipelines with a memory of their own, are left unchanged.
-        ``fit_data_name``: name of the records that the pipeline is fitted on.
+        ``fit_data_name``: name of the records that the pipeline is fitted on. Under a new name the
+        cache is emptied.
         """
         self._step_digests = None
         if type(estimator) is not Pipeline or estimator.memory is not None:
@@ -377,19 +386,19 @@ class PrefixMemory:
             estimator.memory = None
 
     def cache(self, function, ignore=None):
-        """Return ``function``, which fits a step and transforms its records, with this cache.
+        """Return a version of ``function`` that takes its results from this cache if possible.
 
-        Pipelines call this method of their memory, as they call that of a ``joblib.Memory``.
-        ``ignore`` has no effect.
+        ``function``: fits a transformer of a pipeline, and returns the transformed records and the
+        fitted transformer. ``ignore``: not used; ``joblib.Memory.cache`` has this argument.
         """
 
         def cached_function(transformer, X, y, *args, **params):
             """Return the result of ``function``, which may come from the cache."""
-            digest = _step_digest(transformer)
-            if digest is None or self._step_digests is None:
+            step_digest = _step_digest(transformer)
+            if step_digest is None or self._step_digests is None:
                 self._step_digests = None
                 return function(transformer, X, y, *args, **params)
-            self._step_digests = (*self._step_digests, digest)
+            self._step_digests = (*self._step_digests, step_digest)
             return self.get_or_compute(
                 self._step_digests, lambda: function(transformer, X, y, *args, **params)
             )
@@ -397,12 +406,12 @@ class PrefixMemory:
         return cached_function
 
     def cached_predictor(self, model, X, X_name, *, metric=None):
-        """Return a predictor that takes the transformed records of ``X`` from this cache.
+        """Return ``model``, or a pipeline that takes transformed records of ``X`` from this cache.
 
-        ``model``: the model that was fitted last with this cache attached. It is returned itself
-        unless it is a pipeline with transformers that are all shared, and also if ``metric``, which
-        will score the model, uses more than predictions. ``metric`` may be None. ``X_name``: name
-        that stands for these records as long as ``fit_data_name`` of :meth:`attach` stays the same.
+        ``model``: the model fitted in the most recent block of :meth:`attach`. It is returned
+        itself unless it is a pipeline whose transformers all have digests, and if ``metric``, which
+        may be None, uses more than predictions. ``X_name``: name of the records ``X``, fixed for
+        each ``fit_data_name`` of :meth:`attach`.
         """
         is_custom_score = metric is not None and not metric.uses_predictions_only
         if is_custom_score or not self._step_digests or type(model) is not Pipeline:
@@ -413,9 +422,10 @@ class PrefixMemory:
     def get_or_compute(self, cache_key, compute):
         """Return transformed records and fitted step from the cache, or compute and cache them.
 
-        ``compute``: function without arguments that returns both; the step is None for records that
-        a fitted pipeline transformed. Records that are larger than the cache, or whose size is
-        unknown, are not cached.
+        ``cache_key``: tuple of the digests of the steps, perhaps with a name of the records.
+        ``compute``: function without arguments that returns records and step; the step is None for
+        records that a fitted pipeline transformed. Records with more than ``max_bytes`` bytes, or
+        of unknown size, are not cached.
         """
         if cache_key in self._cache:
             self._cache.move_to_end(cache_key)
@@ -435,8 +445,8 @@ class PrefixMemory:
 class SharedPipeline:
     """Fitted pipeline whose predictions for one data set use cached transformed records.
 
-    ``X`` with as many records as this data set must be this data set, and its cached records are
-    used. Predictions for other numbers of records, and other attributes, come from the pipeline.
+    Any ``X`` with as many records as this data set is taken to be this data set. Predictions for
+    other numbers of records, and other attributes, come from the pipeline.
     """
 
     def __init__(self, pipeline, memory, cache_key, n):
@@ -460,8 +470,8 @@ class SharedPipeline:
     def _predict(self, method_name, pipeline_method, X):
         """Return the response of a prediction method for ``X``.
 
-        If ``X`` has the number of records of the data set, it must be this data set, and its cached
-        transformed records are used.
+        If ``X`` has as many records as the data set of this object, it is taken to be that data
+        set, and cached transformed records are used.
         """
         if num_samples(X) != self._n:
             return pipeline_method(X)
@@ -480,10 +490,10 @@ class SharedPipeline:
 
 
 def _step_digest(transformer):
-    """Return the digest of an unfitted step.
+    """Return the digest of an unfitted transformer, or None.
 
-    None if it cannot be computed, or if a ``random_state`` in the step is not an integer: two fits
-    may then differ.
+    None if it cannot be pickled, or if a ``random_state`` in it is not an integer: two fits may
+    then differ.
     """
     try:
         params = transformer.get_params(deep=True)
@@ -496,7 +506,10 @@ def _step_digest(transformer):
 
 
 def _n_bytes(X):
-    """Return the size in bytes of an array, CSR or CSC matrix or pandas frame, None for others."""
+    """Return the size of ``X`` in bytes.
+
+    None unless it is an array, a CSR or CSC matrix, or a pandas frame.
+    """
     if isinstance(X, np.ndarray):
         return X.nbytes
     if scipy.sparse.issparse(X) and X.format in ("csr", "csc"):
@@ -507,16 +520,14 @@ def _n_bytes(X):
 
 
 def run_jobs(jobs, on_result, *, n_jobs, pre_dispatch):
-    """Run fits, and call ``on_result(job, task, result)`` for each finished fit.
-
-    Workers may return the results of several fits together.
+    """Run fits, and call ``on_result(job, task, result)`` for each fit that was run.
 
     Parameters
     ----------
     jobs : list of (HoldoutFitJob or CVFitJob, list of FitTask)
         Each job with the fits that it runs.
     on_result : callable
-        Receives the results, which may contain fitted models. It is called in this process.
+        Called in this process with a job, a task, and the FitResult or FoldScores of the task.
     n_jobs, pre_dispatch : object
         As for a search of scikit-learn.
     """
@@ -534,7 +545,8 @@ def run_jobs(jobs, on_result, *, n_jobs, pre_dispatch):
     chunks = []  # pairs of a job and some of its tasks
     for job, tasks in jobs:
         if tasks:  # a job may have none
-            chunks += [(job, tasks[part]) for part in gen_batches(len(tasks), chunk_size)]
+            slices = gen_batches(len(tasks), chunk_size)
+            chunks += [(job, tasks[task_slice]) for task_slice in slices]
     for chunk_index, results in _run_in_parallel(chunks, n_jobs, pre_dispatch):
         job, tasks = chunks[chunk_index]
         for task, result in zip(tasks, results, strict=True):
@@ -543,7 +555,7 @@ def run_jobs(jobs, on_result, *, n_jobs, pre_dispatch):
 
 
 class _ProgressMessages:
-    """Messages on finished fits and remaining minutes, at most one per ``_MESSAGE_INTERVAL``."""
+    """Messages on finished fits and remaining minutes, at most one per minute."""
 
     def __init__(self, n_fits):
         self._n_fits = n_fits
@@ -552,7 +564,10 @@ class _ProgressMessages:
         self._message_time = self._start_time  # of the last message
 
     def count_fit(self):
-        """Count a finished fit; print a message if fits remain and the last one is old enough."""
+        """Count a finished fit; print a message if fits remain and a minute has passed.
+
+        The minute counts from the previous message, or from the start.
+        """
         self._n_finished += 1
         now = time.monotonic()
         n_remaining = self._n_fits - self._n_finished
@@ -565,7 +580,10 @@ class _ProgressMessages:
 
 
 def _run_in_parallel(chunks, n_jobs, pre_dispatch):
-    """Return an iterable of pairs: the index of a finished chunk, and its list of results."""
+    """Return an iterable of pairs: the index of a finished chunk, and its list of results.
+
+    ``chunks``: pairs of a job and a list of its tasks.
+    """
     calls = (delayed(_run_chunk)(index, job, tasks) for index, (job, tasks) in enumerate(chunks))
     try:
         parallel = Parallel(
@@ -577,7 +595,7 @@ def _run_in_parallel(chunks, n_jobs, pre_dispatch):
 
 
 def _run_chunk(chunk_index, job, tasks):
-    """Run the fits of a chunk in a worker; return the index of the chunk and their results."""
+    """Run the fits of a chunk; return the index of the chunk and the list of their results."""
     memory = PrefixMemory()
     return chunk_index, [job.run(task, memory) for task in tasks]
 
@@ -585,44 +603,45 @@ def _run_chunk(chunk_index, job, tasks):
 class ModelStore:
     """Fitted models of candidates: the best one in memory, the others on disk or to be refitted.
 
-    "Best" refers to the cross-validated score. Only after verification it is clear which model is
-    selected. Models other than the best one are dropped if they can be refitted identically, and
-    stay in memory if they cannot be pickled. Rows are those of :class:`FitTask`.
+    "Best" refers to the cross-validated score. Models other than the best one are dropped if they
+    can be refitted identically, and stay in memory if they cannot be pickled. A *row* is the
+    candidate's row in ``cv_results_``, or the tuple of its columns in selectors.
     """
 
     def __init__(self):
         #: Best model so far: cross-validated score, row, whether it can be refitted, and model.
         self._leader = (-math.inf, None, True, None)
         #: By row: position of a pickled model in the file, or the model if it cannot be pickled.
-        self._stored = {}
+        self._positions_or_models = {}
         self._file = None
 
     def put(self, row, model, *, cv_score, repeatable):
-        """Add the model of a row; ``repeatable``: whether a new fit would be identical.
+        """Add the model of a row.
 
-        The better one of this model and the best one so far stays in memory as it is, and the other
-        one is stored or dropped. ``cv_score``: in the same units for all models.
+        The better one of this model and the best one so far stays in memory, and the other one is
+        stored, or dropped if it is repeatable. ``cv_score``: the model's cross-validated score, in
+        the same units for all models; ``repeatable``: whether a new fit would be identical.
         """
-        entries = [(cv_score, row, repeatable, model), self._leader]
-        worse_entry, self._leader = sorted(entries, key=operator.itemgetter(0))
-        _, stored_row, is_repeatable, stored_model = worse_entry
-        if is_repeatable:
+        new_and_leader = [(cv_score, row, repeatable, model), self._leader]
+        worse_entry, self._leader = sorted(new_and_leader, key=operator.itemgetter(0))
+        _, worse_row, is_worse_repeatable, worse_model = worse_entry
+        if is_worse_repeatable:
             return
         if self._file is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the store)
             weakref.finalize(self, self._file.close)
-        self._stored[stored_row] = self._file.seek(0, 2)
+        self._positions_or_models[worse_row] = self._file.seek(0, 2)
         try:
-            pickle.dump(stored_model, self._file, protocol=pickle.HIGHEST_PROTOCOL)
+            pickle.dump(worse_model, self._file, protocol=pickle.HIGHEST_PROTOCOL)
         except Exception:  # a third-party object may raise any error when it is pickled
-            self._stored[stored_row] = stored_model
+            self._positions_or_models[worse_row] = worse_model
 
     def get(self, row):
         """Return the model of a row, or None if it has to be refitted."""
         _, leader_row, _, leader_model = self._leader
         if row == leader_row:
             return leader_model
-        position_or_model = self._stored.get(row)
+        position_or_model = self._positions_or_models.get(row)
         if isinstance(position_or_model, int):
             self._file.seek(position_or_model)
             return pickle.load(self._file)
@@ -657,7 +676,7 @@ class CandidateQuery:
 
     @property
     def smaller_score(self):
-        """Smaller one of the cross-validated score and the answer's value; NaN without a value."""
+        """Minimum of the cross-validated score and the answer's value; NaN without a value."""
         value = self.answer.value
         if not math.isfinite(value):
             return math.nan
@@ -676,8 +695,8 @@ class CandidateQuery:
 def rescale_to_metric(metric, record):
     """Return a recorded answer with scores in [0, 1] relative to the range of a metric.
 
-    The range of a metric without a proven bound may have changed since the answer was recorded. The
-    record is returned unchanged for a metric with a proven bound, and if it has no range.
+    The range of a metric without a proven bound may have changed since the answer was recorded.
+    ``record``, an AnswerRecord, is returned unchanged for other metrics, and without a ``scale``.
     """
     if not isinstance(metric, ApproximateMetric) or record.scale is None:
         return record
@@ -690,13 +709,12 @@ def rescale_to_metric(metric, record):
 
 
 def _selection_ranks(ranking_queries, cv_scores):
-    """Return the ranks of queries by their selection scores, from 1, the best one first.
+    """Return an array of the ranks of queries by selection score, 1 for the highest, or None.
 
-    Selection scores are training scores, so the ranks are public. Secondary queries have none, and
-    their cross-validated scores are used. The result is None without ranking queries, if
-    cross-validated scores order these in the same way, or if one of them has no selection score.
-    ``ranking_queries``: queries of the metric that ranks. ``cv_scores``: cross-validated scores of
-    these in [0, 1], and of secondary queries after them.
+    ``ranking_queries``: queries on the metric that ranks. ``cv_scores``: cross-validated scores in
+    [0, 1] of these, followed by those of secondary queries, for which they replace selection
+    scores. None without ranking queries, if cross-validated scores order these in the same way, or
+    if one of them has no selection score.
     """
     n_ranking = len(ranking_queries)
     selection_scores = np.array([query.selection_score for query in ranking_queries])
@@ -737,9 +755,9 @@ class Verifier:
         self._ranged_metrics = self._metrics  # with their public ranges, see use_metrics
         self._has_user_code = has_user_code(setup.estimator)
         self._training_digest = None  # of the training set, computed when it is needed
-        #: Candidate and recipe key. Keys of the dict: id of the candidate (None without parameters)
+        #: Pairs of a candidate and its recipe key, by id of the candidate (None without parameters)
         #: and name of the metric.
-        self._recipes = {}
+        self._candidates_and_recipe_keys = {}
         self._recipe_contexts = {}  # digest of metric and parameters of fit, by name of the metric
         self._recorded_answers = {}  # AnswerRecord or None, by query keys that were looked up
         #: FitResult of each fit that was not verified yet, by row, with raw holdout scores.
@@ -752,26 +770,27 @@ class Verifier:
 
         None without a digest, as for an estimator whose fits may differ. The key is a digest of the
         metric, the training set, the estimator with its parameters, the arguments of ``fit`` and
-        the columns. ``name``: of a secondary metric, None for the metric that ranks. Secondary
-        metrics have separate keys: their answers are coarse, and a search that ranks by such a
-        metric needs finer ones.
+        the columns. ``name``: of a secondary metric, None for the metric that ranks. The key for a
+        secondary metric differs from the key for the same metric if it ranks.
         """
-        # Candidates without parameters share a recipe: the key covers their columns.
+        # Candidates without parameters share a recipe key: the query key covers their columns.
         candidate_id = id(candidate) if candidate.params else None
-        recipe_id = (candidate_id, name)
-        if recipe_id not in self._recipes:
+        cache_key = (candidate_id, name)
+        if cache_key not in self._candidates_and_recipe_keys:
             # The candidate stays in memory, so that no other one gets its id.
-            self._recipes[recipe_id] = candidate, self._recipe_key(candidate.params, name)
-        _, recipe = self._recipes[recipe_id]
-        if recipe is None:
+            recipe_key_of_params = self._recipe_key(candidate.params, name)
+            self._candidates_and_recipe_keys[cache_key] = candidate, recipe_key_of_params
+        _, all_columns_key = self._candidates_and_recipe_keys[cache_key]
+        if all_columns_key is None:
             return None
         key_type = "candidate" if name is None else "secondary"
-        return content_key(key_type, recipe, candidate.columns)
+        return content_key(key_type, all_columns_key, candidate.columns)
 
     def _recipe_key(self, params, name):
-        """Return the key of a fit with these parameters on all columns, or None as :meth:`key`.
+        """Return the key of a fit with the parameters ``params`` on all columns, for one metric.
 
-        ``params``: of a candidate; ``name``: of a secondary metric, None for the metric that ranks.
+        None without a digest, or if the estimator contains code of the user and all parameters are
+        numbers. ``name``: of a secondary metric, None for the metric that ranks.
         """
         has_only_numbers = all(isinstance(value, Number) for value in params.values())
         if self._has_user_code and has_only_numbers:  # numbers do not replace the user's code
@@ -794,16 +813,18 @@ class Verifier:
     def final_fit_tasks(self, tasks):
         """Return the tasks whose candidate still has to be fitted on the whole training set.
 
-        Tasks are left out if all their queries have recorded answers, or if the result of the fit
-        is pending. ``needs_model_key`` of the returned tasks states whether :meth:`key` of the
-        metric that ranks is None, and their ``context`` is None.
+        Tasks are left out if all their queries have recorded answers, or if ``pending_results``
+        has the result of the fit. ``needs_model_key`` of the returned tasks states whether
+        :meth:`key` of the metric that ranks is None, and their ``context`` is None.
         """
-        names = tuple(self._metrics)
-        keys_by_task = [[self.key(task.candidate, name) for name in names] for task in tasks]
-        recorded_answers = self._look_up([key for task_keys in keys_by_task for key in task_keys])
+        metric_names = tuple(self._metrics)  # the first one is None: the metric that ranks
+        keys_of_tasks = [
+            [self.key(task.candidate, name) for name in metric_names] for task in tasks
+        ]
+        recorded_answers = self._look_up([key for task_keys in keys_of_tasks for key in task_keys])
         return [
             replace(task, needs_model_key=task_keys[0] is None, context=None)
-            for task, task_keys in zip(tasks, keys_by_task, strict=True)
+            for task, task_keys in zip(tasks, keys_of_tasks, strict=True)
             if not all(recorded_answers.get(key) for key in task_keys)
             and task.row not in self.pending_results
         ]
@@ -811,8 +832,9 @@ class Verifier:
     def add_result(self, task, fit_result, *, cv_score):
         """Add the result of a fit to ``pending_results``, and store its model, if any.
 
-        The model is checked as by :meth:`_check_row_wise`. ``cv_score``: by which the best model is
-        kept in memory, in the same units for all candidates; NaN counts as 0.
+        The model is checked by :meth:`_check_row_wise`. ``cv_score``: cross-validated score, in the
+        same units for all candidates; the model with the highest one stays in memory. NaN counts as
+        0.
         """
         if fit_result.model is not None:
             self._check_row_wise(fit_result.model, task.candidate)
@@ -822,9 +844,10 @@ class Verifier:
         self.pending_results[task.row] = replace(fit_result, model=None)
 
     def _check_row_wise(self, model, candidate):
-        """Check a model by :class:`~sklearn_bdp.diagnostics.scores.BatchDependenceCheck`.
+        """Warn or raise if training records change predictions or scores of each other.
 
-        The check uses training records. Constant predictions of no columns are not checked.
+        A candidate with an empty tuple of columns is not checked. See
+        :class:`~sklearn_bdp.diagnostics.scores.BatchDependenceCheck`.
         """
         if candidate.columns != ():
             X = select_columns(self.setup.X, candidate.columns)
@@ -836,8 +859,9 @@ class Verifier:
     def fit(self, rows, candidates, cv_scores):
         """Fit the candidates that :meth:`final_fit_tasks` selects, on the whole training set.
 
-        ``rows``: of the candidates, as in :class:`FitTask`; ``cv_scores``: in [0, 1]. If the fits
-        are interrupted, :meth:`verify_finished` is called before the error is raised again.
+        ``rows``: rows of the candidates in ``cv_results_``, in selectors their columns;
+        ``cv_scores``: cross-validated scores in [0, 1]. If the fits are interrupted,
+        :meth:`verify_finished` is called before the error is raised again.
         """
         tasks = [FitTask(row, candidate) for row, candidate in zip(rows, candidates, strict=True)]
         cv_scores_by_row = dict(zip(rows, cv_scores, strict=True))
@@ -863,8 +887,8 @@ class Verifier:
         """Verify the candidates that were fitted and cross-validated before an interruption.
 
         Nothing is verified if the public range of a metric may depend on all candidates. Warnings
-        and errors of the queries are suppressed. ``cv_scores_by_row``: in [0, 1], NaN for
-        candidates to leave out.
+        and errors of the queries are suppressed. ``cv_scores_by_row``: cross-validated scores in
+        [0, 1] by row, NaN for candidates to leave out.
         """
         if any(map(self._needs_all_candidates, self._metrics.values())):
             return
@@ -907,13 +931,13 @@ class Verifier:
         cv_scores : sequence of float
             Cross-validated scores in [0, 1]. About a candidate with NaN the holdout is not queried.
         rows : list or None
-            Rows of the candidates, if they were passed to :meth:`fit` before. None: they are fitted
-            here.
+            Row of each candidate, under which :meth:`fit` or :meth:`add_result` had its result.
+            None: the candidates are fitted here.
         secondary : dict or None
-            Cross-validated scores of each candidate in [0, 1], by name of a secondary metric.
+            Cross-validated scores of all candidates in [0, 1], by name of a secondary metric.
         variances, kurtosis : sequence of float or None
-            Variance and kurtosis of the scores of training records, or of dates, in [0, 1], for
-            each candidate.
+            For each candidate: variance and kurtosis of its scores in [0, 1] on training records,
+            or on dates.
         references : callable or None
             Needed for metrics without a proven bound: takes the index of a candidate in
             ``candidates`` and the name of a secondary metric (None for the metric that ranks), and
@@ -967,9 +991,9 @@ class Verifier:
     def _answer_all(self, queries, secondary_names, n_train):
         """Query the holdout about all candidates with scores, and set the answers of the queries.
 
-        This is at most one batch, or two if the holdout has a budget. ``queries``: of all
-        candidates on the metric that ranks; ``n_train``: number of training records behind a
-        cross-validated score.
+        ``queries``: one for each candidate on the metric that ranks, with those on secondary
+        metrics; ``n_train``: number of training records behind a cross-validated score. If the
+        holdout has a budget, secondary metrics are a second batch.
         """
         ranking_queries = list(filter(_has_scores, queries))
         queries_with_cv_score = [query for query in queries if math.isfinite(query.cv_score)]
@@ -986,15 +1010,17 @@ class Verifier:
         self._answer([], secondary_queries, n_train)
 
     def use_metrics(self, metric, secondary):
-        """Set metrics with their public ranges; query keys stay the same."""
+        """Replace the metrics of queries by those with public ranges; query keys stay the same.
+
+        ``metric``: the metric that ranks; ``secondary``: dict of secondary metrics by name.
+        """
         self.setup = replace(self.setup, metric=metric, secondary=secondary)
         self._ranged_metrics = {None: metric, **secondary}
 
     def _fit_with_score(self, candidates, cv_scores):
-        """Fit the candidates with a cross-validated score; return the row of every candidate.
+        """Fit the candidates with a cross-validated score; return the columns of all candidates.
 
-        The row is the ``columns`` of the candidate: candidates of selectors have no row in
-        ``cv_results_``. ``cv_scores``: in [0, 1]; NaN: the candidate is not fitted.
+        ``cv_scores``: in [0, 1]; NaN: the candidate is not fitted.
         """
         rows = [candidate.columns for candidate in candidates]
         indices_with_score = np.flatnonzero(np.isfinite(cv_scores))
@@ -1008,9 +1034,9 @@ class Verifier:
     def _answer(self, ranking_queries, secondary_queries, n_train):
         """Query the holdout in one batch, and set the answers of the queries.
 
-        If the holdout raises BudgetExhaustedError, a batch with the metric that ranks raises it,
-        too, and a batch of secondary metrics stays unanswered. Without a query nothing is done.
-        ``n_train``: see :meth:`verify`.
+        If the holdout raises BudgetExhaustedError and there are no ranking queries, the secondary
+        queries stay unanswered. ``n_train``: number of training records behind a cross-validated
+        score.
         """
         queries = [*ranking_queries, *secondary_queries]
         if not queries:
@@ -1018,7 +1044,7 @@ class Verifier:
         cv_scores = np.array([query.cv_score for query in queries])
         is_secondary = np.arange(len(queries)) >= len(ranking_queries)
         ranks = _selection_ranks(ranking_queries, cv_scores)
-        # Cross-validated score of the candidate that training scores select.
+        # Cross-validated score in [0, 1] of the candidate that training scores select.
         if ranks is None:
             leader_cv_score = cv_scores[~is_secondary].max(initial=0.0)
         else:
@@ -1049,12 +1075,12 @@ class Verifier:
             self._recorded_answers.pop(query.key, None)  # the next look-up reads the ledger
 
     def _make_query(self, candidate, name, fit_result, cv_score, find_reference):
-        """Return the query about a fitted candidate on one metric.
+        """Return the CandidateQuery about a fitted candidate on one metric.
 
-        ``name``: of a secondary metric, None for the metric that ranks. ``fit_result``: of the
-        candidate, for all metrics. ``cv_score``: on this metric, in [0, 1]. ``find_reference``:
-        None, or a function without arguments that returns the TrainingReference, which a metric
-        without a proven bound needs.
+        ``name``: of a secondary metric, None for the metric that ranks. ``fit_result``: FitResult
+        of the candidate, with all metrics. ``cv_score``: on this metric, in [0, 1]; the query has
+        NaN instead if the fit failed. ``find_reference``: function without arguments that returns
+        the TrainingReference, None if no metric lacks a proven bound.
         """
         metric_result = fit_result
         if name is not None:
@@ -1085,18 +1111,21 @@ class Verifier:
     def _make_queries(
         self, candidates, rows, cv_scores, secondary, variances, kurtosis, references
     ):
-        """Return the queries of :meth:`verify` about fitted candidates, with recorded answers."""
+        """Return a CandidateQuery for each fitted candidate, with the recorded answer, if any.
+
+        Arguments are those of :meth:`verify`; ``secondary`` may be an empty dict.
+        """
         queries = []
         for index, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
             fit_result = self.pending_results.pop(row, FitResult())
             queries_by_name = {}
             for name in (None, *secondary):  # None: the metric that ranks
-                scores = cv_scores if name is None else secondary[name]
+                metric_cv_scores = cv_scores if name is None else secondary[name]
                 find_reference = None
                 if references is not None:
                     find_reference = functools.partial(references, index, name)
                 queries_by_name[name] = self._make_query(
-                    candidate, name, fit_result, scores[index], find_reference
+                    candidate, name, fit_result, metric_cv_scores[index], find_reference
                 )
             query = queries_by_name.pop(None)
             query.secondary = queries_by_name
@@ -1109,10 +1138,10 @@ class Verifier:
         return queries
 
     def _set_recorded_answers(self, ranking_queries):
-        """Set the answers of queries, and of their secondary queries, that the ledger records.
+        """Set the answers of queries and of their secondary queries from the ledger, if recorded.
 
-        A query without a cross-validated score gets the recorded one, too. ``ranking_queries``: on
-        the metric that ranks.
+        A query without a cross-validated score gets the recorded one, too. ``ranking_queries``:
+        queries on the metric that ranks.
         """
         queries = []
         for query in ranking_queries:
@@ -1127,10 +1156,9 @@ class Verifier:
                     query.cv_score = query.answer.cv_score
 
     def _look_up(self, keys):
-        """Return recorded answers by query key, None for keys without one.
+        """Return a dict of recorded answers by query key; None: the key has no answer.
 
-        The dict also has keys of earlier calls, which are not looked up again unless this object
-        has queried them since.
+        ``keys``: query keys; None is skipped. The dict also contains keys of earlier calls.
         """
         new_keys = {key for key in keys if key is not None} - self._recorded_answers.keys()
         if new_keys:
@@ -1141,8 +1169,8 @@ class Verifier:
     def model(self, candidate, row=None):
         """Return the model of a candidate, fitted on the training set.
 
-        ``row``: of the candidate in a search, None in a selector. The model is fitted again if it
-        was not kept, and checked as by :meth:`_check_row_wise`.
+        ``row``: row of the candidate in ``cv_results_``, None in a selector. The model is fitted
+        again if it was not kept, and checked by :meth:`_check_row_wise`.
         """
         model = self._models.get(candidate.columns if row is None else row)
         if model is None:

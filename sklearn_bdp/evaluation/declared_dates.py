@@ -28,10 +28,10 @@ _LATER_VALIDATION_SET = (
 def resolve_dates(meta_estimator, config, fit_data, *, in_time):
     """Return the correlation of records that may have dates, and an assumption about their dates.
 
-    The correlation is as for ``check_correlation``: a :class:`TimeOrdered` model with the horizon,
-    and with the dates if it needs them; None if the model of a ReusableHoldout applies; otherwise
-    the declared correlation. The assumption, about gaps between dates or the order of records
-    without dates, is a line of the certificate, empty if there is none.
+    The correlation is an argument of ``check_correlation``: a :class:`TimeOrdered` model with the
+    horizon, and with the dates if it needs them; None if the model of a ReusableHoldout applies;
+    otherwise the declared correlation. The assumption, about gaps between dates or the order of
+    records without dates, is a text for the certificate, empty if there is none.
 
     Parameters
     ----------
@@ -93,11 +93,11 @@ def _check_groups_are_no_dates(groups):
 
 
 def _check_no_dates(fit_data, model_times, model, *, in_time):
-    """Raise ValueError if there are dates or a horizon, for a declared correlation without dates.
+    """Raise ValueError for ``times``, a horizon or repeated dates, if the correlation has no dates.
 
-    An index with one row per date is admitted. ``model_times``: dates from ``times``, or from an
-    index with several rows per date, otherwise None. ``model``: declared correlation, for the
-    message. ``in_time``: as for :func:`resolve_dates`.
+    ``model_times``: dates from ``times``, or from an index with several rows per date, otherwise
+    None. ``model``: the declared correlation, a model of dependence or a name of it, for the
+    message. ``in_time``: whether rows are declared to be in time order.
     """
     if model_times is None and in_time and not fit_data.has_horizon:
         return
@@ -118,12 +118,12 @@ def _check_no_dates(fit_data, model_times, model, *, in_time):
 
 
 def _order_assumption(fit_data):
-    """Return the assumption about the order of records that have no dates."""
+    """Return the text of the assumption about the time order of records that have no dates."""
     return _ROW_ORDER if fit_data.X_val is None else _LATER_VALIDATION_SET
 
 
 def _check_holdout_in_time(model):
-    """Raise ValueError if the records of a ReusableHoldout are not declared to be in time order."""
+    """Raise ValueError unless ``model`` declares the holdout records to be in time order."""
     if not declares_time_order(model):
         raise ValueError(
             "correlation='time' cannot change the holdout that was passed in, whose records "
@@ -135,7 +135,8 @@ def _check_holdout_in_time(model):
 def _check_tail_can_be_held_out(meta_estimator, config, fit_data, model_times):
     """Raise ValueError if a splitter draws the holdout, or if a validation set is not later.
 
-    ``model_times``: dates from :func:`_find_dates`, which compares them itself, or None.
+    A validation set is checked only if ``model_times`` is None. ``config``: HoldoutConfig of the
+    new holdout.
     """
     if is_splitter(config.test_size):
         raise ValueError(
@@ -147,12 +148,12 @@ def _check_tail_can_be_held_out(meta_estimator, config, fit_data, model_times):
 
 
 def _find_dates(fit_data):
-    """Return the dates that the model needs, the dates of the records, and the horizon in dates.
+    """Return the dates for a TimeOrdered model, the dates of the records, and the horizon in dates.
 
-    Dates are those of ``X`` followed by ``X_val``, as by ``date_numbers``. They come from ``times``
-    or from the index. If the index has one row per date, the model needs no dates (None), the rows
-    must be in time order, and the dates of ``X`` alone are returned. Both are None if a table has
-    no dates. Raises ValueError for dates that do not fit to the tables, and for a wrong horizon.
+    Dates from ``times``, or from an index with repeated dates, are those of ``X`` followed by
+    ``X_val``, and are returned twice. With an index of unique dates in each table, the first result
+    is None, and the second one has the dates of ``X`` only. Both are None if a table has no dates.
+    Raises ValueError for rows out of time order, wrong numbers of dates and wrong horizons.
     """
     dates = fit_data.times
     tables = (
@@ -178,7 +179,8 @@ def _find_dates(fit_data):
 def _check_dates_of_tables(dates, tables):
     """Raise ValueError unless each record has a date, and ``X_val`` has later dates than ``X``.
 
-    ``dates``: of all tables, one after the other; ``tables``: by name, "X" and perhaps "X_val".
+    ``dates``: array of the dates of ``X`` followed by those of ``X_val``; ``tables``: records by
+    name of the table, "X" and perhaps "X_val".
     """
     n_total = sum(map(num_samples, tables.values()))
     if len(dates) != n_total:
@@ -197,10 +199,10 @@ def _check_dates_of_tables(dates, tables):
 
 
 def _check_before_holdout(dates, holdout):
-    """Raise ValueError if dates of training records are known and not all before the holdout.
+    """Raise ValueError unless all training records have dates before those of the holdout.
 
-    ``dates``: of the training records as by ``date_numbers``, or None. ``holdout``:
-    ReusableHoldout. Nothing is compared if the holdout has no dates, or dates of another kind.
+    ``dates``: array of the dates of the training records, or None. ``holdout``: ReusableHoldout.
+    Nothing is compared if one of them has no dates, or if their dates have different dtypes.
     """
     calendar = holdout.dependence.sampling_scheme(holdout.n).calendar
     holdout_dates = None if calendar is None else calendar.dates

@@ -15,7 +15,7 @@ _MAX_COLUMNS = 5  # columns that are named
 
 
 def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n_folds=1):
-    """Warn about failed fits as scikit-learn does; raise if no candidate can be verified.
+    """Warn about failed fits as scikit-learn does, or raise ValueError if all candidates fail.
 
     Without a failed fit nothing is done.
 
@@ -37,8 +37,8 @@ def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n
     Raises
     ------
     ValueError
-        If all fits failed, or if ``X`` has missing values and a fit of each candidate failed with
-        an error about NaN. In both cases each candidate is taken to fail on the whole training set.
+        If all fits failed, or if ``X`` has missing or infinite values and a fit of each candidate
+        failed with an error about NaN.
     """
     tracebacks = [error for error in fit_errors if error is not None]
     if not tracebacks:
@@ -46,8 +46,8 @@ def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n
     n_fits = len(fit_errors)
     # For each candidate: whether an error of one of its fits mentions NaN.
     fails_with_nan = [
-        any(error is not None and "NaN" in error for error in fit_errors[first : first + n_folds])
-        for first in range(0, n_fits, n_folds)
+        any(error is not None and "NaN" in error for error in fit_errors[start : start + n_folds])
+        for start in range(0, n_fits, n_folds)
     ]
     missing_text = missing_values_text(X, estimator) if all(fails_with_nan) else ""
     if len(tracebacks) < n_fits and not missing_text:
@@ -76,14 +76,14 @@ def first_error(traceback_text):
     """
     lines = traceback_text.rpartition("Traceback (most recent call last):\n")[2].splitlines()
     line = next((line for line in lines if line and not line.startswith(" ")), "unknown")
-    line = re.sub(r"^(\w+\.)+(?=\w+(:|$))", "", line)  # the kind without its module
+    line = re.sub(r"^(\w+\.)+(?=\w+(:|$))", "", line)  # the class without its module
     return line.rstrip(" .:")[:_MAX_LENGTH]
 
 
 def missing_values_text(X, estimator, table="X"):
-    """Return a text that names columns with missing or infinite values, and the fix.
+    """Return a message on columns with missing or infinite values, and its fix; "" without any.
 
-    Empty without such a column. ``table``: name of ``X``, with which the text begins.
+    ``table``: name of ``X`` in the message.
     """
     kinds_by_column = _columns_with_missing_values(X)
     if not kinds_by_column:
@@ -114,10 +114,10 @@ def missing_values_text(X, estimator, table="X"):
 
 
 def _columns_with_missing_values(X):
-    """Return the kinds of missing or infinite values of columns that have some.
+    """Return a dict of the columns with missing values; values are sets of "NaN" and "infinity".
 
-    A dict of sets, by name of the column in a frame, by position in a two-dimensional array or
-    sparse matrix. Empty for other data.
+    Keys are names of columns in a frame, and positions in a two-dimensional array or sparse matrix.
+    The dict is empty for other data.
     """
     kinds_by_column = {}
     if scipy.sparse.issparse(X):
@@ -131,11 +131,11 @@ def _columns_with_missing_values(X):
         }
     elif len(getattr(X, "shape", ())) == 2:
         kinds_by_column = dict(enumerate(map(_kinds_of_missing_values, np.asarray(X).T)))
-    return {name: value_kinds for name, value_kinds in kinds_by_column.items() if value_kinds}
+    return {column: kinds for column, kinds in kinds_by_column.items() if kinds}
 
 
 def _kinds_of_missing_values(values):
-    """Return which of "NaN" and "infinity" an array contains, as a set."""
+    """Return the set of those of "NaN" and "infinity" that an array contains."""
     n_infinite = np.count_nonzero(np.isinf(values)) if values.dtype.kind == "f" else 0
     value_kinds = set()
     if n_infinite:
@@ -147,10 +147,10 @@ def _kinds_of_missing_values(values):
 
 def likely_cause(X, y, estimator):
     """Return a text on the likely cause of failing fits on a training set; "" without one."""
-    labels = np.unique(np.asarray(y)) if is_classifier(estimator) and np.ndim(y) == 1 else None
-    if labels is not None and labels.size == 1:
+    classes = np.unique(np.asarray(y)) if is_classifier(estimator) and np.ndim(y) == 1 else None
+    if classes is not None and classes.size == 1:
         return (
-            f"All {num_samples(X)} training targets are {labels.tolist()[0]!r}: check y, or bring "
+            f"All {num_samples(X)} training targets are {classes.tolist()[0]!r}: check y, or bring "
             "records of another class. If y has a second class, the training set has none of its "
             "records. "
         )
@@ -166,7 +166,10 @@ def likely_cause(X, y, estimator):
 
 
 def _text_columns_text(text_columns, estimator):
-    """Return a text that names the columns with text, and code that encodes them."""
+    """Return a message that names the columns with text, and code that encodes them.
+
+    ``text_columns``: non-empty list of column names.
+    """
     names = ", ".join(map(repr, text_columns[:_MAX_COLUMNS]))
     if len(text_columns) > _MAX_COLUMNS:
         names += ", ..."
@@ -182,20 +185,23 @@ def _text_columns_text(text_columns, estimator):
 
 
 def _invalid_parameter_text(error_text, estimator):
-    """Return a text that names the parameter whose value an estimator rejects, "" without one."""
+    """Return a message that names the parameter with an invalid value, "" for other errors.
+
+    ``error_text``: class name and first line of an error. ``estimator``: perhaps a pipeline.
+    """
     match = re.match(r"InvalidParameterError: The '(\w+)' parameter of (\w+)", error_text)
     if match is None:
         return ""
     parameter, class_name = match.groups()
     nested_estimators = {"": estimator, **estimator.get_params(deep=True)}
-    names = [
+    param_names = [
         f"{prefix}__{parameter}".removeprefix("__")
         for prefix, nested_estimator in nested_estimators.items()
         if type(nested_estimator).__name__ == class_name
     ]
-    if not names:
+    if not param_names:
         return ""
-    return f"Change {' or '.join(map(repr, names))} in param_grid, or in the estimator. "
+    return f"Change {' or '.join(map(repr, param_names))} in param_grid, or in the estimator. "
 
 
 def _is_text(column):

@@ -91,11 +91,9 @@ def check_target_count(X, y, table="X"):
 def check_records(estimator, X, y, table="X"):
     """Raise ValueError or TypeError for values that the estimator is known not to support.
 
-    ``fit`` of the estimator sees the training set only. Without this check, an unsupported missing
-    value in the holdout would be scored as a wrong prediction. Missing values are not checked if
-    the estimator supports them, if it contains another one, such as a pipeline, because its support
-    for them is unknown before its fit, and if ``X`` is not an array or frame. ``table``: name of
-    the records in messages, "X" or "X_val".
+    Missing values are not checked if the estimator supports them or contains another estimator, as
+    pipelines do, and if ``X`` is neither an array nor a frame. ``table``: name of the records in
+    messages, "X" or "X_val".
     """
     _check_order(X, y)
     if np.iscomplexobj(X) or (y is not None and np.iscomplexobj(y)):
@@ -124,7 +122,10 @@ def check_records(estimator, X, y, table="X"):
 
 
 def _check_order(X, y):
-    """Raise ValueError if ``X`` is one column of numbers and ``y`` has several columns."""
+    """Raise ValueError if ``X`` is a one-dimensional numeric array and ``y`` has several columns.
+
+    The arguments are probably swapped.
+    """
     shape = getattr(X, "shape", ())
     targets_shape = getattr(y, "shape", ())
     dtype = getattr(X, "dtype", None)
@@ -137,16 +138,16 @@ def _check_order(X, y):
 
 
 def _has_nested_estimator(estimator):
-    """Return whether a parameter of an estimator, or of a nested one, has a method ``fit``."""
+    """Return whether the value of a parameter, nested ones included, has a method ``fit``."""
     return any(hasattr(value, "fit") for value in estimator.get_params(deep=True).values())
 
 
 def groups_by_table(n, n_validation, groups, groups_val):
     """Return the groups of ``X`` and of ``X_val``, None for a table without groups.
 
-    ``n`` and ``n_validation`` are the numbers of records of the tables. ``groups`` may contain the
-    groups of ``X`` followed by those of ``X_val``, if ``groups_val`` is None. Raises ValueError for
-    another number of labels, and for labels of several kinds.
+    ``n`` and ``n_validation`` are the numbers of records of ``X`` and ``X_val``. ``groups`` may
+    contain the groups of ``X`` followed by those of ``X_val``, if ``groups_val`` is None. Raises
+    ValueError for wrong numbers of group labels, and for labels of several types.
     """
     for name, labels in (("groups", groups), ("groups_val", groups_val)):
         if labels is not None:
@@ -164,8 +165,8 @@ def groups_by_table(n, n_validation, groups, groups_val):
 def _check_n_labels(name, labels, n_records, hint):
     """Raise ValueError unless there are no labels, or one for each record of a table.
 
-    ``name``: argument with the labels, "groups" or "groups_val"; ``hint``: end of the message that
-    shows how to pass the labels.
+    ``name``: argument with the labels, "groups" or "groups_val"; ``hint``: end of the error
+    message, may be empty.
     """
     table_name = name.replace("groups", "X")  # X or X_val
     if isinstance(labels, str):

@@ -1,8 +1,7 @@
 """Cross-validation of candidates: parallel fits and their results.
 
-Fits on the same fold are sent to a worker together, so that data are copied and shared transformers
-are fitted less often. Results are stored when workers return them, so that an interruption
-loses only fits that were not returned.
+Results are stored when workers return them, so that an interruption loses only fits that were not
+returned.
 """
 
 import collections
@@ -73,11 +72,11 @@ class CVFitJob:
     scorer_records: dict = field(repr=False)
 
     def run(self, task, memory):
-        """Return the :class:`FoldScores` of the candidate of a :class:`FitTask`.
+        """Fit and score the candidate of a :class:`FitTask` on the fold; return its FoldScores.
 
-        They have no weighted sum and no power sums yet. Errors of the fit are in them, unless
-        ``error_score`` is "raise". Errors in the :class:`ScorerRecord` are raised. ``memory``:
-        :class:`PrefixMemory` that the candidates of a worker share.
+        Weighted sum and power sums are not set. A failed fit has its traceback in
+        ``sklearn_result``, or raises its error if ``error_score`` is "raise". Contract errors of
+        scorers are raised. ``memory``: :class:`PrefixMemory` that the candidates of a worker share.
         """
         estimator = clone(self.estimator)
         scorer_record = ScorerRecord(None if self.options["return_train_score"] else memory)
@@ -93,7 +92,7 @@ class CVFitJob:
                     candidate_progress=task.candidate_progress,
                     **self.options,
                 )
-        except Exception as error:  # its frames are stripped, this text is not
+        except Exception as error:  # callers remove the frames, but not the notes
             error.add_note(traceback.format_exc())
             raise
         finally:
@@ -107,9 +106,9 @@ class CVFitJob:
         )
         if not has_test_scores:
             return FoldScores(sklearn_result, predictions=predictions)
-        scores = scorer_record.scores[0].astype(np.float32)
+        test_scores = scorer_record.scores[0].astype(np.float32)
         clipping = scorer_record.clipping[0]
-        return FoldScores(sklearn_result, scores, clipping, predictions=predictions)
+        return FoldScores(sklearn_result, test_scores, clipping, predictions=predictions)
 
 
 @dataclass
@@ -159,7 +158,7 @@ class FinishedFits:
     def _load(self, lines):
         """Load the finished fits in the lines of a file, one JSON list in each line.
 
-        Incomplete lines, and lines with another number of power sums, are left out.
+        Incomplete lines, and lines without exactly five power sums, are left out.
         """
         for line in lines:
             with contextlib.suppress(ValueError, TypeError):  # the line is incomplete
@@ -171,7 +170,7 @@ class FinishedFits:
                     weighted_sum,
                     predictions_content,
                 ) = json.loads(line)
-                if len(power_sums) != 5:  # of an earlier version of the package: fitted again
+                if len(power_sums) != 5:  # written by an earlier version of the package
                     continue
                 clipping = None if clipping_fields is None else Clipping(*clipping_fields)
                 predictions = None
@@ -186,9 +185,9 @@ class FinishedFits:
                 )
 
     def find(self, row, fold_index, fit_key):
-        """Return the :class:`FoldScores` of a finished fit by its key, or None.
+        """Return the :class:`FoldScores` of the finished fit with a key, or None.
 
-        They are kept for the row and the fold, too.
+        If the row has no result on the fold yet, this one is set.
         """
         fold_scores = self._fold_scores_by_key.get(fit_key)
         if fold_scores is not None and fold_index not in self._fold_scores_by_row[row]:
@@ -200,9 +199,9 @@ class FinishedFits:
 
         A fit without a key (None) is not written to the file, and failures of writing are ignored.
         If ``fold_scores`` have scores of records, their power sums are set, and with
-        ``node_weights`` their weighted sum. ``date_scores``: mean scores of the test dates in
-        [0, 1], of which the power sums are computed; None: they are computed of the test records.
-        ``node_weights``: of the test records in the score that predicts the holdout, or None.
+        ``node_weights`` their weighted sum. ``date_scores``: mean score of each test date in
+        [0, 1], for the power sums; None: the power sums are those of record scores.
+        ``node_weights``: weight of each test record in the weighted sum, or None.
         """
         if fold_scores.scores is not None and node_weights is not None:
             fold_scores.weighted_sum = float(node_weights @ fold_scores.scores.astype(float))
@@ -210,8 +209,8 @@ class FinishedFits:
             scores = fold_scores.scores if date_scores is None else date_scores
             scores = scores.astype(float)
             squares = scores**2
-            sums = [scores.sum(), squares.sum(), squares @ scores, squares @ squares]
-            fold_scores.power_sums = (len(scores), *map(float, sums))
+            sums_of_powers = [scores.sum(), squares.sum(), squares @ scores, squares @ squares]
+            fold_scores.power_sums = (len(scores), *map(float, sums_of_powers))
         if fit_key is not None:
             self._fold_scores_by_key[fit_key] = fold_scores
         if fit_key is not None and self.file is not None:
@@ -232,9 +231,10 @@ class FinishedFits:
         self._keep(row, fold_index, fold_scores)
 
     def _keep(self, row, fold_index, fold_scores):
-        """Keep the FoldScores of a fit; above the limit, drop per-record scores of the worst rows.
+        """Keep the FoldScores of a row on a fold; drop per-record scores if memory is short.
 
-        If only one row has per-record scores, these are kept in any case.
+        They are dropped from rows with the lowest mean scores, until ``max_bytes`` suffice or only
+        one row has any.
         """
         self._fold_scores_by_row[row][fold_index] = fold_scores
         self._n_bytes_left -= 0 if fold_scores.scores is None else fold_scores.scores.nbytes
@@ -250,7 +250,7 @@ class FinishedFits:
             mean_scores = []
             for row_results in results_of_rows:
                 counts_and_sums = [result.power_sums[:2] for result in row_results]
-                fold_means = [total / max(count, 1) for count, total in counts_and_sums]
+                fold_means = [score_sum / max(n, 1) for n, score_sum in counts_and_sums]
                 mean_scores.append(np.mean(fold_means))
             worst_index = int(np.argmin(np.nan_to_num(mean_scores, nan=-np.inf)))
             for result in results_of_rows[worst_index]:
@@ -259,34 +259,40 @@ class FinishedFits:
                     result.scores = None
 
     def variance(self, row):
-        """Return the variance of the scores of a row as :meth:`_variance_and_kurtosis` does."""
+        """Return the variance of a row's scores in [0, 1] on its finished folds, or NaN.
+
+        Scores are those of test records, or means on dates if records have dates.
+        """
         variance, _ = self._variance_and_kurtosis(row)
         return variance
 
     def kurtosis(self, row):
-        """Return the kurtosis of the scores of a row as :meth:`_variance_and_kurtosis` does."""
+        """Return the kurtosis of a row's scores on its finished folds, or NaN.
+
+        Scores are those of test records, or means on dates if records have dates.
+        """
         _, kurtosis = self._variance_and_kurtosis(row)
         return kurtosis
 
     def _variance_and_kurtosis(self, row):
-        """Return variance and kurtosis of the scores behind the power sums of all folds of a row.
+        """Return variance and kurtosis of a row's scores in [0, 1] on its finished folds.
 
-        They are scores of test records, or of dates if records have dates, in [0, 1]. The kurtosis
-        is the fourth central moment divided by the squared variance. Both are NaN without scores.
-        The kurtosis is NaN if the scores hardly vary.
+        Scores are those of test records, or means on dates if records have dates. The kurtosis is
+        the fourth central moment divided by the squared variance. Both are NaN without scores. The
+        kurtosis is NaN if the variance is at most 1e-7.
         """
-        power_sums = [result.power_sums for result in self._fold_scores_by_row[row].values()]
-        n_scores, *sums = np.sum([(0, 0.0, 0.0, 0.0, 0.0), *power_sums], axis=0)
+        fold_power_sums = [result.power_sums for result in self._fold_scores_by_row[row].values()]
+        n_scores, *sums = np.sum([(0, 0.0, 0.0, 0.0, 0.0), *fold_power_sums], axis=0)
         if not n_scores:
             return np.nan, np.nan
-        mean, mean_square, mean_cube, mean_fourth = np.array(sums) / n_scores
+        mean, mean_square, mean_cube, mean_fourth_power = np.array(sums) / n_scores
         variance = float(np.clip(mean_square - mean**2, 0.0, 0.25))
-        fourth_moment = (
-            mean_fourth - 4.0 * mean * mean_cube + 6.0 * mean**2 * mean_square - 3.0 * mean**4
+        fourth_central_moment = (
+            mean_fourth_power - 4.0 * mean * mean_cube + 6.0 * mean**2 * mean_square - 3.0 * mean**4
         )
         if not variance > 1e-7:  # rounding would determine the fourth moment
             return variance, np.nan
-        return variance, max(1.0, float(fourth_moment) / variance**2)
+        return variance, max(1.0, float(fourth_central_moment) / variance**2)
 
     def weighted_score(self, row, n_folds):
         """Return the weighted score of a row in [0, 1], which predicts the holdout score of nodes.
@@ -310,15 +316,15 @@ class FinishedFits:
         return math.fsum(clipping.unclipped_sum / clipping.n for clipping in clippings) / n_folds
 
     def clipping(self, row):
-        """Return the Clipping summed over those folds of a row that have one, None without any."""
+        """Return the sum of the Clippings of a row's folds, None if no fold has one."""
         row_results = self._fold_scores_by_row[row].values()
         clippings = [result.clipping for result in row_results if result.clipping is not None]
         return functools.reduce(operator.add, clippings) if clippings else None
 
     def predictions(self, row, n_folds, metric_name):
-        """Return the out-of-fold predictions of a row for a metric, fold after fold.
+        """Return the out-of-fold Predictions of a row for a metric, fold after fold.
 
-        None if one of the ``n_folds`` folds has none.
+        None if the row has none on one of the ``n_folds`` folds.
         """
         row_results = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
         if any(
@@ -329,11 +335,10 @@ class FinishedFits:
         return Predictions.concatenate([result.predictions[metric_name] for result in row_results])
 
     def scores(self, row, test_positions, n_train):
-        """Return the scores in [0, 1] of a row on all training records, and the fold of each.
+        """Return a row's score in [0, 1] on each training record, and the index of its test fold.
 
-        The fold is the index of the one that tested the record. If several folds did, the last one
-        counts. Records in no test fold have NaN and -1. The result is None if a fold is unfinished
-        or has no scores of records.
+        If several folds test a record, the last one counts. Records in no test fold have NaN and
+        -1. The result is None if a fold is unfinished or has no scores of records.
         ``test_positions``: an array for each fold; ``n_train``: number of training records.
         """
         results_by_fold = self._fold_scores_by_row[row]
@@ -342,15 +347,18 @@ class FinishedFits:
         ):
             return None
         scores = np.full(n_train, np.nan)
-        last_fold = np.full(n_train, -1)
-        for fold_index, test in enumerate(test_positions):
-            scores[test] = results_by_fold[fold_index].scores
-            last_fold[test] = fold_index
-        return scores, last_fold
+        test_fold_indices = np.full(n_train, -1)
+        for fold_index, positions in enumerate(test_positions):
+            scores[positions] = results_by_fold[fold_index].scores
+            test_fold_indices[positions] = fold_index
+        return scores, test_fold_indices
 
 
 def _predictions_as_json(predictions):
-    """Return predictions by metric name as lists of targets, responses and the positive label."""
+    """Return a dict by metric name: a list of targets, responses and positive label, for JSON.
+
+    ``predictions``: Predictions by metric name.
+    """
     content = {}
     for name, metric_predictions in predictions.items():
         pos_label = metric_predictions.pos_label
@@ -363,7 +371,7 @@ def _predictions_as_json(predictions):
 
 
 def _predictions_from_json(content):
-    """Return predictions by metric name from the lists of :func:`_predictions_as_json`."""
+    """Return Predictions by metric name from the result of :func:`_predictions_as_json`."""
     return {
         name: Predictions(np.asarray(y), np.asarray(response), pos_label)
         for name, (y, response, pos_label) in content.items()
@@ -371,17 +379,17 @@ def _predictions_from_json(content):
 
 
 def tested_units(holdout_split, folds):
-    """Return a code of the sampling unit of each test record, in the order of the folds.
+    """Return the code of the sampling unit of each test record, and a reason against estimates.
 
-    Codes are integers, equal for records of one unit. Also return the reason why the variation of
-    predictions between units cannot be estimated, empty if it can. The codes are None if there is
-    such a reason, and if the holdout records are independent. ``folds``: training and test
-    positions.
+    Codes are integers, equal for records of one unit, in the order of the folds. The reason states
+    why the variation of predictions between units cannot be estimated, and is empty if it can. The
+    codes are None if there is a reason, and if the holdout records are independent. ``folds``:
+    pairs of training and test positions.
     """
-    for train, test in folds:
-        is_fitted = np.zeros(num_samples(holdout_split.X), dtype=bool)
-        is_fitted[train] = True
-        if is_fitted[test].any():
+    for train_positions, test_positions in folds:
+        is_training_record = np.zeros(num_samples(holdout_split.X), dtype=bool)
+        is_training_record[train_positions] = True
+        if is_training_record[test_positions].any():
             return None, "folds test records that their models were fitted on"
     if holdout_split.scheme.calendar is not None:
         return None, OF_DATES
@@ -391,14 +399,14 @@ def tested_units(holdout_split, folds):
     if groups is None:
         return None, "the groups of the training records are not declared"
     _, group_codes = np.unique(groups, return_inverse=True)
-    return np.concatenate([group_codes[test] for _, test in folds]), ""
+    return np.concatenate([group_codes[test_positions] for _, test_positions in folds]), ""
 
 
 def check_dependence(holdout_split, setup, params, *, groups=None, scores_and_folds=None):
-    """Compare the dependence of a candidate's out-of-fold scores with the declared one.
+    """Test whether a candidate's out-of-fold scores contradict the declared dependence, and warn.
 
-    Warns and returns as :func:`~sklearn_bdp.diagnostics.scores.run_dependence_test`: the report of
-    the test and the scores that it used, both None if there is no test.
+    Returns the report of :func:`~sklearn_bdp.diagnostics.scores.run_dependence_test` and the
+    scores that it used, both None if there is no test.
 
     Parameters
     ----------
@@ -414,12 +422,12 @@ def check_dependence(holdout_split, setup, params, *, groups=None, scores_and_fo
         Result of :meth:`FinishedFits.scores`. None: the candidate is cross-validated again.
     """
 
-    def score(metric, folds):
-        """Return an out-of-fold score in [0, 1] of each training record, or of each fold.
+    def out_of_fold_scores(metric, folds):
+        """Return an array of out-of-fold scores in [0, 1]: one for each training record.
 
-        Scores are of folds if the metric is not a mean over records. NaN for records in no test
-        fold, and for all records after an error other than ScoreContractError. ``folds``: pairs of
-        training and test positions.
+        There is one for each fold if the metric is not a mean over records. NaN for records in no
+        test fold, and for all records after an error other than ScoreContractError. ``folds``:
+        pairs of training and test positions.
         """
         try:
             setup_of_metric = replace(setup, metric=metric, folds=folds)
@@ -434,7 +442,7 @@ def check_dependence(holdout_split, setup, params, *, groups=None, scores_and_fo
         holdout_split,
         setup.estimator,
         setup.metric,
-        score,
+        out_of_fold_scores,
         groups=groups,
         scores_and_folds=scores_and_folds,
     )
@@ -512,9 +520,8 @@ class CrossValidation:
         """Cross-validate candidates and return ``results`` of all candidates so far.
 
         ``candidate_params``: parameters of each new candidate; ``cv``: splitter for them, None for
-        ``splitter``; ``more_results``: additional columns of ``cv_results_`` by name;
-        ``callback_ctx``: callback context of scikit-learn, or None. The signature is that of
-        scikit-learn's searches.
+        ``splitter``; ``more_results``: values of additional columns of ``cv_results_`` for the new
+        candidates, by name; ``callback_ctx``: callback context of scikit-learn, or None.
         """
         search = self.search
         candidates = [Candidate(params) for params in candidate_params]
@@ -522,9 +529,11 @@ class CrossValidation:
         if search.verbose > 0:
             fits_text = f"{len(splits)} folds for each of {len(candidates)} candidates"
             print(f"Fitting {fits_text}, totalling {len(candidates) * len(splits)} fits")
-        n_earlier = len(self.candidates)
+        n_earlier_candidates = len(self.candidates)
         tasks = [
-            FitTask(n_earlier + index, candidate, candidate_progress=(index, len(candidates)))
+            FitTask(
+                n_earlier_candidates + index, candidate, candidate_progress=(index, len(candidates))
+            )
             for index, candidate in enumerate(candidates)
         ]
         sklearn_results = self._fit(tasks, splits, callback_ctx)
@@ -540,7 +549,7 @@ class CrossValidation:
         if callable(search.scoring):
             insert_error_scores(sklearn_results, search.error_score)
         if search._eliminates:
-            self.first_row = n_earlier
+            self.first_row = n_earlier_candidates
         self.splits = splits
         self.candidates = self.candidates + candidates
         self.sklearn_results = self.sklearn_results + sklearn_results
@@ -558,7 +567,7 @@ class CrossValidation:
         return self.results
 
     def _fit(self, tasks, splits, callback_ctx):
-        """Run all fits of these candidates; return scikit-learn's results, ordered by row and fold.
+        """Run the fits of all tasks on all folds; return scikit-learn's results in this order.
 
         Fits on the whole training set are run, too, if ``verify="all"`` and no candidates will be
         eliminated. If the fits are interrupted, :meth:`Verifier.verify_finished` is called before
@@ -566,24 +575,25 @@ class CrossValidation:
         """
         verifier = self.verifier
         n_folds = len(splits)
-        results = {}  # results of scikit-learn by row and fold
-        jobs = self._fold_jobs(tasks, splits, results, callback_ctx)
+        sklearn_results_by_fit = {}  # by row and fold index
+        jobs = self._fold_jobs(tasks, splits, sklearn_results_by_fit, callback_ctx)
         if self.search.verify == "all" and not self.search._eliminates:
             jobs.append(self._final_job(tasks))
 
         def row_score(row):
             """Return a row's cross-validated score in score units, NaN if a fold is unfinished."""
-            scores = [
-                self._ranking_score(results.get((row, fold_index))) for fold_index in range(n_folds)
+            fold_scores = [
+                self._ranking_score(sklearn_results_by_fit.get((row, fold_index)))
+                for fold_index in range(n_folds)
             ]
-            return self._weighted_or_mean(row, n_folds, float(np.mean(scores)))
+            return self._weighted_or_mean(row, n_folds, float(np.mean(fold_scores)))
 
         def on_result(job, task, result):
             """Keep a FitResult of a HoldoutFitJob, or the FoldScores of a CVFitJob."""
             if isinstance(job, HoldoutFitJob):
                 verifier.add_result(task, result, cv_score=row_score(task.row))
             else:
-                results[task.row, job.fold_index] = dict(result.sklearn_result)
+                sklearn_results_by_fit[task.row, job.fold_index] = dict(result.sklearn_result)
                 self._store_fold(job, task, result)
 
         try:
@@ -595,7 +605,9 @@ class CrossValidation:
             verifier.verify_finished(tasks, cv_scores_by_row)
             raise
         sklearn_results = [
-            results[task.row, fold_index] for task in tasks for fold_index in range(n_folds)
+            sklearn_results_by_fit[task.row, fold_index]
+            for task in tasks
+            for fold_index in range(n_folds)
         ]
         if not sklearn_results:
             raise ValueError(
@@ -604,10 +616,10 @@ class CrossValidation:
         return sklearn_results
 
     def _final_job(self, tasks):
-        """Return the job of the fits on the whole training set, and its tasks.
+        """Return the job of the fits on the whole training set, and the list of its tasks.
 
-        The tasks are those of ``tasks`` that :meth:`Verifier.final_fit_tasks` returns, with their
-        callback context.
+        These are the tasks that :meth:`Verifier.final_fit_tasks` returns, with callback contexts if
+        the search has callbacks.
         """
         final_tasks = self.verifier.final_fit_tasks(tasks)
         if self.callback_context is None:
@@ -623,14 +635,17 @@ class CrossValidation:
         return HoldoutFitJob(self.verifier.setup, self.search), tasks_with_context
 
     def _store_fold(self, job, task, fold_scores):
-        """Store the FoldScores of one fit. ``job``: CVFitJob of the fold; ``task``: the FitTask."""
+        """Store the FoldScores of one fit, with power sums and weighted sum, in ``finished_fits``.
+
+        ``job``: CVFitJob of the fold; ``task``: FitTask of the candidate.
+        """
         self._ranking_score(fold_scores.sklearn_result)  # raises if the metric to verify is missing
         date_scores = None
         dates = self.holdout_split.time_ordered_dates()
         if fold_scores.scores is not None and dates is not None:
-            _, date_codes = np.unique(dates[job.options["test"]], return_inverse=True)
-            sums_by_date = np.bincount(date_codes, weights=fold_scores.scores.astype(float))
-            date_scores = sums_by_date / np.bincount(date_codes)
+            _, test_date_codes = np.unique(dates[job.options["test"]], return_inverse=True)
+            sums_by_date = np.bincount(test_date_codes, weights=fold_scores.scores.astype(float))
+            date_scores = sums_by_date / np.bincount(test_date_codes)
         node_weights = None
         if self._node_weights is not None:
             node_weights = self._node_weights[job.fold_index]
@@ -642,7 +657,8 @@ class CrossValidation:
         """Return the cross-validated score of a row, in score units.
 
         For nodes it is the weighted score that predicts the holdout score. Otherwise, and if the
-        weighted score is unknown, it is ``mean_score``, the mean over the folds. NaN if this is.
+        weighted score is unknown, it is ``mean_score``, the mean over the folds. It is NaN if
+        ``mean_score`` is.
         """
         has_weights = self._node_weights is not None and self.metric.is_mean
         if not has_weights or not math.isfinite(mean_score):
@@ -651,10 +667,10 @@ class CrossValidation:
         return self.metric.from_unit(unit_score) if math.isfinite(unit_score) else mean_score
 
     def _match_nodes(self, splits):
-        """Set the weights of test nodes, ``n_train`` and ``notes`` from the folds.
+        """Set ``_node_weights``, ``n_train`` and ``notes`` from the folds.
 
-        Without weights (None) ``n_train`` is the number of all training records. Otherwise it is
-        the effective number of nodes.
+        Weights are None unless records are nodes of a network that can be matched. ``n_train`` is
+        the effective number of weighted nodes, or the number of all training records.
         """
         matching = self.holdout_split.node_matching
         self.n_train = num_samples(self.holdout_split.X)
@@ -669,12 +685,12 @@ class CrossValidation:
             self.n_train = effective_number(np.concatenate(self._node_weights))
 
     def _splits(self, splitter):
-        """Return the folds of the training set, as pairs of positions, after checking them.
+        """Return the folds of the training set, as pairs of training and test positions.
 
-        Raises an error for folds that cannot be used. Calls :meth:`_match_nodes`.
+        Raises an error for folds that cannot be used, and sets the node weights of the folds.
         """
         holdout_split = self.holdout_split
-        n_expected = self.search.n_splits_
+        n_expected_folds = self.search.n_splits_
         try:
             splits = list(splitter.split(holdout_split.X, holdout_split.y, **self.split_params))
         except ValueError as error:
@@ -683,20 +699,20 @@ class CrossValidation:
                 f"{str(error).rstrip('.')}. Set fewer folds, such as cv=2, or bring more records."
             ) from error
         check_folds(holdout_split, splits)
-        if len(splits) != n_expected:
+        if len(splits) != n_expected_folds:
             raise ValueError(
                 "cv.split and cv.get_n_splits return inconsistent results. Expected "
-                f"{n_expected} splits, got {len(splits)}"
+                f"{n_expected_folds} splits, got {len(splits)}"
             )
         self._match_nodes(splits)
         return splits
 
-    def _fold_jobs(self, tasks, splits, results, callback_ctx):
+    def _fold_jobs(self, tasks, splits, sklearn_results_by_fit, callback_ctx):
         """Return a list of pairs: the job of each fold, and its unfinished tasks.
 
-        scikit-learn's results of fits that were finished earlier are put into the dict ``results``,
-        by row and fold. ``tasks``: one for each candidate; ``splits``: training and test positions
-        of each fold.
+        scikit-learn's results of finished fits are put into the dict ``sklearn_results_by_fit``, by
+        row and fold index. ``tasks``: one for each candidate; ``splits``: training and test
+        positions of each fold.
         """
         search = self.search
         setup = self.verifier.setup
@@ -709,7 +725,8 @@ class CrossValidation:
                 fit_key = params_digest and f"{task.row} {split_digest} {params_digest}"
                 fold_scores = self.finished_fits.find(task.row, fold_index, fit_key)
                 if fold_scores is not None and not self._lacks_predictions(fold_scores):
-                    results[task.row, fold_index] = dict(fold_scores.sklearn_result)
+                    sklearn_result = dict(fold_scores.sklearn_result)
+                    sklearn_results_by_fit[task.row, fold_index] = sklearn_result
                     continue
                 context = None
                 if callback_ctx is not None:
@@ -754,8 +771,9 @@ class CrossValidation:
     def use_public_ranges(self):
         """Set the range of metrics without a proven bound from training scores of the candidates.
 
-        Errors in time are clipped, and the verifier gets the metrics. If the metric that ranks has
-        no proven bound, ``scores`` of the last round become those of :meth:`cv_score`.
+        Metrics of errors are clipped by :meth:`_use_error_clips`, and the verifier gets all
+        metrics. If the metric that ranks has no proven bound, ``scores`` from ``first_row`` on are
+        replaced by :meth:`cv_score`.
         """
         for name in (None, *self.secondary):
             metric = self.metric if name is None else self.secondary[name]
@@ -767,8 +785,11 @@ class CrossValidation:
                 rows = range(self.first_row, n_rows)
                 scores = [self.reference(row, name).score for row in rows]
             else:
-                columns = [f"split{index}_test_{metric_name}" for index in range(len(self.splits))]
-                scores = np.concatenate([self.results[column] for column in columns])
+                column_names = [
+                    f"split{fold_index}_test_{metric_name}"
+                    for fold_index in range(len(self.splits))
+                ]
+                scores = np.concatenate([self.results[column] for column in column_names])
             ranged_metric = metric.with_range(scores)
             if ranged_metric is not metric:
                 # Standard deviations of references are in units of the range.
@@ -788,10 +809,10 @@ class CrossValidation:
             self.scores[self.first_row :] = [self.cv_score(row) for row in rows]
 
     def _use_error_clips(self):
-        """Clip errors in time without a declared range, by out-of-fold errors (theory G31).
+        """Clip metrics of errors without a declared range, if the holdout is one of dates (G31).
 
-        Sets the clipped metrics, and ``_range_ratio`` if the metric that ranks is one of them.
-        Without folds nothing is done.
+        The clip follows from out-of-fold errors. If it changes the metric that ranks,
+        ``_range_ratio`` is set. Without folds nothing is done.
         """
         if not len(self.splits):
             return
@@ -805,12 +826,11 @@ class CrossValidation:
             self.secondary[name] = clip_errors_in_time(holdout, metric, self._out_of_fold_errors)
 
     def _out_of_fold_errors(self):
-        """Return out-of-fold errors of the candidate with the best cross-validated score.
+        """Return out-of-fold errors of the candidate with the best cross-validated score, or None.
 
-        They are in units of the target. If the metric that ranks has a declared range, if errors do
-        not follow from its scores, or if the scores of records are unknown, as after a restart, the
-        candidate is fitted again. None if no candidate has a cross-validated score, for several
-        outputs, and if the candidate cannot be fitted again.
+        They are in units of the target. If they do not follow from stored scores of the metric that
+        ranks, the candidate is fitted again. None if no candidate has a cross-validated score, for
+        several outputs, and if the candidate cannot be fitted again.
         """
         scores = self.scores[self.first_row :]
         if not np.isfinite(scores).any():
@@ -841,7 +861,7 @@ class CrossValidation:
     def reference(self, row, name=None):
         """Return the TrainingReference of a row from its out-of-fold predictions.
 
-        It is the default one if these are unknown or the metric uses more than predictions.
+        It is ``TrainingReference()`` if these are unknown or the metric uses more than predictions.
         ``name``: of a secondary metric; None for the metric that ranks. The metric must be an
         ApproximateMetric.
         """
@@ -881,13 +901,13 @@ class CrossValidation:
         return pooled_score if math.isfinite(pooled_score) else mean_over_folds
 
     def selection_scores(self):
-        """Return a training score of each row, by which a confirmed candidate is selected.
+        """Return the training score of each row by which a confirmed candidate is selected.
 
-        In score units. For metrics without a proven bound they are scikit-learn's means over folds,
-        also if the holdout score is that of pooled predictions. For a metric with a clip that the
-        user did not declare, they are means over folds without this clip, and NaN for rows that
-        halving eliminated. They are ``scores`` for other metrics, for weighted nodes, if the clip
-        changes no score, and if a score without the clip is unknown.
+        Scores are in score units. For metrics without a proven bound they are scikit-learn's means
+        over folds. For a metric with a clip that the user did not declare, they are means over
+        folds without this clip, and NaN for rows before ``first_row``. They are ``scores`` for
+        other metrics, with node weights, if the clip changes no score, and if a score without the
+        clip is unknown.
         """
         if isinstance(self.metric, ApproximateMetric):
             return np.asarray(self.results[f"mean_test_{self.metric_name}"], dtype=float)
@@ -902,8 +922,8 @@ class CrossValidation:
             clipping = self.finished_fits.clipping(row)
             n_clipped += 0 if clipping is None else clipping.n_clipped
         is_missing = np.isfinite(self.scores) & ~np.isfinite(unclipped_scores)
-        has_unclipped_scores = n_clipped and not is_missing[self.first_row :].any()
-        return unclipped_scores if has_unclipped_scores else self.scores
+        uses_unclipped_scores = n_clipped > 0 and not is_missing[self.first_row :].any()
+        return unclipped_scores if uses_unclipped_scores else self.scores
 
     def _ranking_score(self, sklearn_result):
         """Return a fold's score on the metric that ranks, in score units; NaN without a result.
@@ -922,12 +942,12 @@ class CrossValidation:
         return scores[self.metric_name]
 
     def check(self):
-        """Test the scores of the best candidate for undeclared dependence of records.
+        """Test the scores of the best candidate for undeclared dependence of records, and warn.
 
         Sets ``dependence_report`` and ``dependence_scores``. If no candidate has a score, both stay
-        None, and only hints in the arguments give a warning.
+        None, and a warning depends on the arguments of ``fit`` alone.
         """
-        scores = self.scores[self.first_row :]  # of the last round
+        scores = self.scores[self.first_row :]
         if np.isnan(scores).all():
             warn_undeclared_dependence(self.holdout_split)
             return

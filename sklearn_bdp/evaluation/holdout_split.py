@@ -169,7 +169,7 @@ class HoldoutSplit:
         Raises
         ------
         ValueError
-            If the validation set does not fit to the training records or to the correlation.
+            If the validation set contradicts the training records or the correlation.
         """
         X, y = indexable(fit_data.X, fit_data.y)
         X_val, y_val = indexable(fit_data.X_val, fit_data.y_val)
@@ -217,10 +217,9 @@ class HoldoutSplit:
 
     @classmethod
     def from_existing_holdout(cls, holdout, fit_data, correlation, *, has_splitter) -> Self:
-        """Return the split in which all data are training records beside a ReusableHoldout.
+        """Return the split in which all records of ``X`` are training records of a given holdout.
 
-        The model of the training records is that of :func:`_model_beside_holdout`. If it is None,
-        an InnerFoldsWarning may be given.
+        Without a model of the training records an InnerFoldsWarning may be given.
 
         Parameters
         ----------
@@ -277,7 +276,7 @@ class HoldoutSplit:
         """Return a group code of each training record, or None.
 
         None without ``train_model``, if the records are independent, and if they are not declared
-        in independent groups.
+        in independent groups. Records with the same code may be dependent.
         """
         scheme = self.train_scheme
         if scheme is None or scheme.has_independent_records or not scheme.has_independent_units:
@@ -305,11 +304,12 @@ def _check_validation_set(y, y_val, n_validation):
 
 
 def _model_beside_holdout(holdout_model, fit_data, correlation):
-    """Return the model of training records beside a ReusableHoldout, None if it is undeclared.
+    """Return the dependence model of training records beside a ReusableHoldout, or None.
 
-    ``correlation`` declares it or, if the model of the holdout records (``holdout_model``) is tied
-    to their number, groups do. Without a declaration it is that of the holdout records, unless this
-    is tied.
+    ``holdout_model``: the model of the holdout records. ``correlation``: declaration for the
+    training records, or None. Without one, ``holdout_model`` is returned. If it is tied to the
+    number of holdout records, groups of ``fit_data`` are declared dependent instead, and the result
+    is None without groups.
     """
     if correlation is None and fit_data.groups is not None and holdout_model.n_records is not None:
         correlation = "groups"
@@ -363,21 +363,9 @@ def split_for(meta_estimator, config, estimator, fit_data):
         split_note = _make_split_note(config, fit_data, seed)
         seed = split_note["seed"]
         random_state = seed
-    if config is None:
-        has_splitter = hasattr(getattr(meta_estimator, "cv", None), "split")
-        holdout_split = HoldoutSplit.from_existing_holdout(
-            meta_estimator.holdout, fit_data, correlation, has_splitter=has_splitter
-        )
-    elif fit_data.X_val is not None:
-        holdout_split = HoldoutSplit.from_validation_set(fit_data, correlation)
-    else:
-        holdout_split = HoldoutSplit.from_data(
-            estimator,
-            fit_data,
-            test_size=config.test_size,
-            correlation=correlation,
-            random_state=random_state,
-        )
+    holdout_split = _make_split(
+        meta_estimator, config, estimator, fit_data, correlation, random_state
+    )
     digest_of_targets = None
     if holdout_split.train is not None and fit_data.y is not None:
         digest_of_targets = targets_digest(fit_data.X, fit_data.y)
@@ -395,11 +383,32 @@ def split_for(meta_estimator, config, estimator, fit_data):
     )
 
 
-def _select_training_records(values, holdout_split):
-    """Return the values of the training records, from values of all records or None.
+def _make_split(meta_estimator, config, estimator, fit_data, correlation, random_state):
+    """Return the HoldoutSplit of a ReusableHoldout, of a validation set or of split data.
 
-    They are returned unchanged if the data were not split, because all records of ``X`` are in the
-    training set then.
+    ``correlation``: argument of ``check_correlation``; ``random_state``: seed of a random split.
+    """
+    if config is None:
+        has_splitter = hasattr(getattr(meta_estimator, "cv", None), "split")
+        return HoldoutSplit.from_existing_holdout(
+            meta_estimator.holdout, fit_data, correlation, has_splitter=has_splitter
+        )
+    if fit_data.X_val is not None:
+        return HoldoutSplit.from_validation_set(fit_data, correlation)
+    return HoldoutSplit.from_data(
+        estimator,
+        fit_data,
+        test_size=config.test_size,
+        correlation=correlation,
+        random_state=random_state,
+    )
+
+
+def _select_training_records(values, holdout_split):
+    """Return the entries of ``values`` for the training records.
+
+    ``values``: array-like with an entry for each record of ``X``, or None. It is returned
+    unchanged if the data were not split.
     """
     if values is None or holdout_split.train is None:
         return values
@@ -420,7 +429,7 @@ def _check_ambiguous_arguments(estimator, fit_data):
 def _check_coordinates(fit_data):
     """Return the coordinates as an array of shape (n_samples, n_dimensions), None without any.
 
-    Raises ValueError for names that are not columns of ``X``, and as ``check_array`` for values.
+    Raises ValueError for names that are not columns of ``X``, and for invalid values or shapes.
     """
     coordinates = fit_data.coordinates
     if coordinates is None:
@@ -439,8 +448,10 @@ def _check_coordinates(fit_data):
 def _declared_correlations(meta_estimator, config, fit_data):
     """Return the correlation of the training records, and the one that may declare a time order.
 
-    They may differ if ``holdout`` is a ReusableHoldout, which has a model of its own. The first one
-    is None if nothing is declared, or if only the ReusableHoldout is declared, as independent.
+    Both are the parameter ``correlation`` if it is set or ``config`` is not None. Otherwise the
+    second one is the model of the ReusableHoldout. The first one is then None for independent
+    holdout records, "groups" if groups are passed and the model is tied to the number of holdout
+    records, else the model, too.
     """
     correlation = meta_estimator.correlation
     if config is not None or correlation is not None:
@@ -456,17 +467,20 @@ def _declared_correlations(meta_estimator, config, fit_data):
 def _make_split_note(config, fit_data, seed):
     """Return the note on the split for a ledger, as ``{"data": digest, "seed": seed}``.
 
-    If the ledger has a note on the same data, its seed is used. So the same script splits the same
-    data in the same way, to resume after an interruption.
+    ``seed``: replaced by the recorded seed if the ledger has a note with the same digest.
     """
     digest = pickle_digest((fit_data.values(), repr(config.test_size)))
     notes = read_notes(config.ledger, SystemNote.SPLIT)
-    recorded_seeds = {note["data"]: note["seed"] for note in notes}
-    return {"data": digest, "seed": recorded_seeds.get(digest, seed)}
+    seeds_by_digest = {note["data"]: note["seed"] for note in notes}
+    return {"data": digest, "seed": seeds_by_digest.get(digest, seed)}
 
 
 def _make_training_data(holdout_split, groups, estimator):
-    """Return the training records as :class:`TrainingData`, to be compared with the holdout."""
+    """Return the training records as :class:`TrainingData`.
+
+    ``groups``: labels as passed to ``fit``, or None; if the training records have no model, these
+    groups are its units.
+    """
     X = holdout_split.X
     y = holdout_split.y
     train_model = holdout_split.train_model
@@ -477,7 +491,11 @@ def _make_training_data(holdout_split, groups, estimator):
 
 
 def _check_order_of_rows(model, scheme, X, groups, correlation):
-    """Raise ValueError or warn if the index of ``X`` contradicts the order that a model needs."""
+    """Raise ValueError or warn if the index of ``X`` contradicts the row order that a model needs.
+
+    ``model``, ``scheme``: CorrelationModel and SamplingScheme of the records; ``correlation``: the
+    declaration of the model.
+    """
     check_row_order("correlation", model, X)
     if model.n_records is None and not scheme.has_independent_records:  # a chain of all rows
         check_time_sorted(X)
@@ -488,8 +506,8 @@ def _check_order_of_rows(model, scheme, X, groups, correlation):
 def _random_split(model, n, test_size, random_state):
     """Return positions of training and holdout records, as a correlation model splits them.
 
-    ``test_size``: fraction of the records (or dates) for the holdout. Raises ValueError as the
-    model, and if this fraction of the ``n`` records is less than one record.
+    ``n``: number of records; ``test_size``: fraction of the records (or dates) for the holdout.
+    Raises ValueError if this is less than one record, or if the model cannot be split.
     """
     if not n * test_size >= 1:
         raise ValueError(
@@ -501,9 +519,10 @@ def _random_split(model, n, test_size, random_state):
 
 
 def _model_of_training_set(model, train):
-    """Return the model of the training records at some positions of all records.
+    """Return the dependence model of the training records, or None.
 
-    None if there is none, as for a chain whose middle is held out.
+    ``model``: of all records; ``train``: positions of the training records. None if no model
+    describes them alone, as for a chain whose middle is held out.
     """
     try:
         return model.training_model(train)
@@ -512,11 +531,11 @@ def _model_of_training_set(model, train):
 
 
 def _past_records(scheme, X, y, rows, holdout_rows):
-    """Return the PastRecords with dates before the holdout, in time order.
+    """Return the PastRecords with dates before the first holdout date, in time order.
 
-    None if records are not declared as dates, or without targets. ``scheme``: SamplingScheme of all
-    records; ``rows``: positions of the records to choose from; ``holdout_rows``: positions of the
-    holdout records.
+    None if records are not declared as dates, or without targets. ``X``, ``y``: records and targets
+    at the positions ``rows`` and perhaps others; ``scheme``: SamplingScheme of all records;
+    ``holdout_rows``: positions of the holdout records.
     """
     if scheme.calendar is None or y is None:
         return None
@@ -530,16 +549,17 @@ def _past_records(scheme, X, y, rows, holdout_rows):
 
 
 def _groups_of_both(fit_data, correlation, n, n_validation):
-    """Return the labels of both tables if the correlation needs them, otherwise those of ``X``.
+    """Return the group labels of ``X`` and ``X_val`` in one array, or those of ``X`` alone.
 
-    Those of ``X`` are None without groups. ``n``, ``n_validation``: numbers of records. Raises
-    ValueError if labels are missing that the correlation needs.
+    Both are returned if the correlation is declared by a name, or as a chain with groups. Raises
+    ValueError if one of them is missing then. Otherwise labels of ``X`` may be None. ``n``,
+    ``n_validation``: numbers of records of ``X`` and ``X_val``.
     """
     groups, groups_val = groups_by_table(n, n_validation, fit_data.groups, fit_data.groups_val)
     correlations = correlation if isinstance(correlation, list | tuple) else [correlation]
     in_sequences = is_chain(correlation) and groups is not None
-    has_name = any(isinstance(item, str) for item in correlations)  # "groups" or "time"
-    if not in_sequences and not has_name:
+    is_named = any(isinstance(item, str) for item in correlations)  # "groups" or "time"
+    if not in_sequences and not is_named:
         return groups
     if groups is None or groups_val is None:
         declaration = "a chain with groups=" if in_sequences else "correlation='groups'"
@@ -557,8 +577,9 @@ def _check_split(model, scheme, train, test, *, split_argument):
 
     Chains may be cut, because their model accounts for it. Networks of finite strength may be
     split by nodes (theory G13). Dates of the holdout must be later than those of the training set.
-    ``model``, ``scheme``: of all records; ``train``, ``test``: positions of training and holdout
-    records; ``split_argument``: the argument that made the split, for messages.
+    ``model``, ``scheme``: CorrelationModel and SamplingScheme of all records; ``train``, ``test``:
+    positions of training and holdout records; ``split_argument``: text of the argument that made
+    the split.
     """
     if scheme.calendar is not None:
         dates = scheme.record_blocks  # date code of each record
@@ -568,28 +589,28 @@ def _check_split(model, scheme, train, test, *, split_argument):
                 "holdout, whose outcomes they may tell of. Hold out the last dates, as "
                 "holdout=0.25 does."
             )
-    n_split = n_split_components(model, train, test)
-    if n_split:
-        component = "dependent group"
+    n_separated = n_split_components(model, train, test)
+    if n_separated:
+        component_noun = "dependent group"
         fix = ""
         if isinstance(model, Groups):
             fix = ", or holdout=GroupShuffleSplit(n_splits=1)"
         if scheme.bounds_hold_given_rest:
-            component = "linked record"
+            component_noun = "linked record"
             fix = ", or drop their neighbors from the training set"
         raise ValueError(
-            f"{split_argument} separates {n_split} {component}{'s' * (n_split > 1)} "
+            f"{split_argument} separates {n_separated} {component_noun}{'s' * (n_separated > 1)} "
             f"({model.describe()}): scores on the holdout would be too high. Set "
             f"holdout=0.25{fix}."
         )
 
 
 def _depends_on_labels(splitter, X, y, groups):
-    """Return whether a split depends on the targets.
+    """Return whether the first split of a splitter depends on the targets.
 
-    True for stratified splitters of scikit-learn. For others, True if the split changes when the
-    targets are permuted once, by a fixed permutation, and False without targets or if the splitter
-    raises an error.
+    True for stratified splitters of scikit-learn. For others, True if two draws of the split are
+    equal and a third one with permuted targets differs. False without targets, or if another
+    splitter raises an error.
     """
     if isinstance(splitter, StratifiedShuffleSplit | StratifiedKFold | StratifiedGroupKFold):
         return True
@@ -598,13 +619,14 @@ def _depends_on_labels(splitter, X, y, groups):
     permutation = np.random.default_rng(0).permutation(num_samples(y))
     permuted_y = safe_indexing(y, permutation)
     try:
-        test = _first_test_positions(splitter, X, y, groups)
-        repeated_test = _first_test_positions(splitter, X, y, groups)
-        permuted_test = _first_test_positions(splitter, X, permuted_y, groups)
+        positions = _first_test_positions(splitter, X, y, groups)
+        repeated_positions = _first_test_positions(splitter, X, y, groups)
+        permuted_positions = _first_test_positions(splitter, X, permuted_y, groups)
     except Exception:  # such as a custom splitter that supports these labels only
         return False
-    # A splitter without a seed differs anyway.
-    return np.array_equal(test, repeated_test) and not np.array_equal(test, permuted_test)
+    # The draws of a splitter without a seed differ in any case.
+    is_repeatable = np.array_equal(positions, repeated_positions)
+    return is_repeatable and not np.array_equal(positions, permuted_positions)
 
 
 def _first_test_positions(splitter, X, y, groups):
@@ -616,7 +638,7 @@ def _first_test_positions(splitter, X, y, groups):
 def _only_split(splitter, X, y, groups):
     """Return positions of training and holdout records from a splitter with one split.
 
-    Raises ValueError for several splits, an empty side, or a record on both sides.
+    Raises ValueError for several splits, an empty training set or holdout, or shared records.
     """
     n_splits = splitter.get_n_splits(X, y, groups)
     if n_splits != 1:

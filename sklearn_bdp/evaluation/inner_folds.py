@@ -13,14 +13,12 @@ from sklearn_bdp.utils.sklearn_compat import num_samples
 def inner_folds(cv, holdout_split, *, classifier):
     """Return the splitter for cross-validation on the training set.
 
-    Pairs of positions and ``PredefinedSplit`` refer to the data given to ``fit``. Holdout records
-    are dropped from them.
-
     Parameters
     ----------
     cv : None, int, splitter or iterable of pairs
         As for a search of scikit-learn. None or a number of folds: the folds follow the declared
-        correlation of the training records, if any.
+        correlation of the training records, if any. ``PredefinedSplit`` and pairs of positions
+        refer to the data passed to ``fit``, and holdout records are dropped from them.
     holdout_split : HoldoutSplit
         Training set and holdout.
     classifier : bool
@@ -38,10 +36,11 @@ def inner_folds(cv, holdout_split, *, classifier):
 
 
 def _folds_of_model(cv, holdout_split):
-    """Return folds that follow the model of the training records, as pairs of positions.
+    """Return folds that follow the dependence model of the training records, or ``cv``.
 
-    ``cv``: None or a number of folds. It is returned itself without a model of the records, and
-    for independent records of any number.
+    Folds are pairs of training and test positions. ``cv``: None (5 folds) or a number of folds. It
+    is returned if the training records have no model or are independent, unless the model has a
+    fixed number of records.
     """
     n_splits = 5 if cv is None else cv
     if holdout_split.node_matching is not None:
@@ -58,7 +57,7 @@ def _folds_of_training_set(cv, holdout_split):
     """Return folds with positions in the training set, from folds with positions in all data.
 
     Folds are pairs of training and test positions. ``cv``: iterable of such pairs. Raises
-    ValueError for another object, and for positions as :func:`_positions_in_training_set` does.
+    ValueError for another object, and for invalid positions.
     """
     folds = list(cv) if np.iterable(cv) else [cv]
     if not (folds and all(map(np.iterable, folds))):
@@ -77,8 +76,8 @@ def _folds_of_training_set(cv, holdout_split):
 def check_folds(holdout_split, folds):
     """Raise an error if folds separate records that must stay together, or mix dates.
 
-    If records have dates, each training record of a fold must be earlier or later than all of its
-    test records.
+    Folds mix dates if the date of a training record is between the first and the last test date,
+    inclusive. ``folds``: pairs of training and test positions in the training set.
     """
     model = holdout_split.train_model
     if model is not None and any(n_split_components(model, train, test) for train, test in folds):
@@ -87,9 +86,9 @@ def check_folds(holdout_split, folds):
     if dates is None:
         return
     for train, test in folds:
-        is_from_first_test_date = dates[train] >= dates[test].min()
-        is_until_last_test_date = dates[train] <= dates[test].max()
-        if (is_from_first_test_date & is_until_last_test_date).any():
+        is_not_before_test = dates[train] >= dates[test].min()
+        is_not_after_test = dates[train] <= dates[test].max()
+        if (is_not_before_test & is_not_after_test).any():
             raise CV_MIXES_DATES.error()
 
 
@@ -97,7 +96,8 @@ def _positions_in_training_set(positions, holdout_split, fold_index):
     """Return positions in the training set of the training records at positions in all data.
 
     Positions of holdout records are dropped. ``positions``: integers, or a mask of all records.
-    ``fold_index``: for messages. Raises ValueError for other values, and if no record is left.
+    ``fold_index``: index of the fold, for messages. Raises ValueError for other values, and if no
+    record is left.
     """
     positions = np.asarray(positions)
     if not positions.size or positions.dtype.kind not in "biu":
@@ -111,10 +111,10 @@ def _positions_in_training_set(positions, holdout_split, fold_index):
     n = np.concatenate([train, holdout_split.holdout, positions]).max() + 1
     position_in_training_set = np.full(n, -1)  # of each record; -1 for holdout records
     position_in_training_set[train] = np.arange(train.size)
-    train_positions = position_in_training_set[positions]
-    train_positions = train_positions[train_positions >= 0]
-    if not train_positions.size:
+    new_positions = position_in_training_set[positions]
+    new_positions = new_positions[new_positions >= 0]
+    if not new_positions.size:
         raise ValueError(
             f"cv must have training records, fold {fold_index} (counted from 0) has none."
         )
-    return train_positions
+    return new_positions

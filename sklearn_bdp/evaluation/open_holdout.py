@@ -23,9 +23,9 @@ _N_DRY_RUN_RECORDS = 32  # training records for the dry run of a report
 def config_of(meta_estimator):
     """Return the :class:`HoldoutConfig` of the parameter ``holdout``; None for a ReusableHoldout.
 
-    ``meta_estimator``: estimator with the parameter ``holdout``. Raises TypeError if this is not a
-    number, splitter, HoldoutConfig or ReusableHoldout, and ValueError for a number that is not
-    between 0 and 1.
+    A number or splitter becomes a HoldoutConfig. ``meta_estimator``: estimator with the parameter
+    ``holdout``. Raises TypeError for other types, and ValueError for a number that is not between 0
+    and 1.
     """
     holdout = meta_estimator.holdout
     if isinstance(holdout, ReusableHoldout | HoldoutConfig):
@@ -43,10 +43,11 @@ def config_of(meta_estimator):
 
 
 def check_holdout_parameter(meta_estimator, X_val):
-    """Check the parameters ``holdout`` and ``correlation``; return as :func:`config_of`.
+    """Check the parameters ``holdout`` and ``correlation``; return a HoldoutConfig or None.
 
-    ``X_val``: argument of ``fit``, or None. Raises ValueError if ``X_val`` is passed beside a
-    ReusableHoldout, if cross-validation fits an estimator with a ledger, or as ``check_declared``.
+    The result is None if ``holdout`` is a ReusableHoldout. ``X_val``: argument of ``fit``, or None.
+    Raises an error for invalid parameters, for ``X_val`` beside a ReusableHoldout, and if
+    cross-validation fits an estimator with a ledger.
     """
     check_declared(meta_estimator.correlation)
     config = config_of(meta_estimator)
@@ -78,10 +79,10 @@ def open_holdout(meta_estimator, holdout_split, *, metric=None, fit_params=None)
     Raises
     ------
     SharedRecordsError, ValueError
-        If ``check_overlap`` finds records of the training data that rule the holdout out.
+        If ``check_overlap`` finds training records that make the holdout invalid.
     """
     last_row = num_samples(holdout_split.X) - 1
-    sample_rows = np.linspace(0, last_row, _N_DRY_RUN_RECORDS).astype(int)
+    sample_rows = np.linspace(0, last_row, _N_DRY_RUN_RECORDS).astype(int)  # positions
     sample_y = None
     if holdout_split.y is not None:
         sample_y = safe_indexing(holdout_split.y, sample_rows)
@@ -126,19 +127,19 @@ def _noise_seed(random_state):
 
 
 def _split_notes(holdout_split):
-    """Return the notes of a new ledger about the split: content by SystemNote, no empty content."""
+    """Return the notes of a new ledger about the split: non-empty content by SystemNote."""
     # A split leaves groups whole, so their sizes are those before the split. If the caller passed
     # the holdout records, only groups of the training set count.
     models = [holdout_split.train_model]
     if holdout_split.train is not None:
         models.append(holdout_split.model)
-    group_sizes = [int(model.sizes_.max()) for model in models if isinstance(model, Groups)]
+    largest_sizes = [int(model.sizes_.max()) for model in models if isinstance(model, Groups)]
     notes = {
         SystemNote.SPLIT: holdout_split.split_note,
         SystemNote.ASSUMPTION: holdout_split.assumption,
         SystemNote.TARGETS: holdout_split.targets_digest,
         SystemNote.TRAINING_TARGETS: described_targets(holdout_split.y),
-        SystemNote.LARGEST_GROUP: max(group_sizes, default=None),
+        SystemNote.LARGEST_GROUP: max(largest_sizes, default=None),
         SystemNote.STRATIFIED: holdout_split.stratified,
     }
     return {name: content for name, content in notes.items() if content}

@@ -10,26 +10,26 @@ _NOT_QUERIED = "The holdout was not queried."
 
 
 def check_grid_type(param_grid):
-    """Raise TypeError unless candidates are a dict of names and values, or a list of such dicts.
+    """Raise TypeError unless ``param_grid`` is a mapping of parameter names, or a list of mappings.
 
-    Raises ValueError for an empty list of values.
+    Raises ValueError for a parameter with an empty list or tuple of values.
     """
-    spaces = [param_grid] if isinstance(param_grid, Mapping) else param_grid
+    grids = [param_grid] if isinstance(param_grid, Mapping) else param_grid
     problem = ""
-    if not isinstance(spaces, list):
+    if not isinstance(grids, list):
         problem = "None"
         if param_grid is not None:
             problem = f"{param_grid!r:.80} of type {type(param_grid).__name__}"
     else:
-        wrong_types = [type(space).__name__ for space in spaces if not isinstance(space, Mapping)]
+        wrong_types = [type(grid).__name__ for grid in grids if not isinstance(grid, Mapping)]
         problem = f"a list of {wrong_types[0].replace('str', 'string')}s" if wrong_types else ""
     if problem:
         raise TypeError(
             "param_grid must be a dict of parameter names and lists of values, such as "
             f"{_EXAMPLE}, or a list of such dicts, got {problem}. {_NOT_QUERIED}"
         )
-    for space in spaces:
-        for name, values in space.items():
+    for grid in grids:
+        for name, values in grid.items():
             # The error begins with the words of scikit-learn.
             if isinstance(values, list | tuple) and not values:
                 raise ValueError(
@@ -39,10 +39,10 @@ def check_grid_type(param_grid):
                 )
 
 
-def check_candidate(estimator, candidate):
+def check_candidate(estimator, params):
     """Raise an error if an estimator does not take the parameters of a candidate.
 
-    ``candidate``: parameters by name. A ValueError for an unknown name names a fix, such as
+    ``params``: parameter values by name. A ValueError for an unknown name states a fix, such as
     ``logisticregression__C`` for ``C``. An estimator that is a class raises TypeError.
     """
     if isinstance(estimator, type):
@@ -50,36 +50,40 @@ def check_candidate(estimator, candidate):
             f"estimator must be an instance: pass {estimator.__name__}(), not the class. "
             f"{_NOT_QUERIED}"
         )
-    if not candidate:  # an empty candidate sets no parameter
+    if not params:
         return
     try:
-        clone(estimator).set_params(**clone(candidate, safe=False))
+        clone(estimator).set_params(**clone(params, safe=False))
     except ValueError as error:
-        names = estimator.get_params(deep=True)
+        valid_names = list(estimator.get_params(deep=True))
         # A candidate may replace a step and set parameters of the new step.
-        step_prefixes = tuple(f"{name}__" for name in candidate)
+        step_prefixes = tuple(f"{name}__" for name in params)
         unknown_names = [
-            name for name in candidate if name not in names and not name.startswith(step_prefixes)
+            name
+            for name in params
+            if name not in valid_names and not name.startswith(step_prefixes)
         ]
         if not unknown_names:  # an error about a value, or about a step that the candidate replaces
             raise
-        raise ValueError(_unknown_name_text(unknown_names[0], estimator, names)) from error
+        raise ValueError(_unknown_name_text(unknown_names[0], estimator, valid_names)) from error
 
 
-def _unknown_name_text(name, estimator, names):
+def _unknown_name_text(name, estimator, valid_names):
     """Return the message about a name that the estimator has no parameter for.
 
-    ``names``: names of all parameters, including nested ones.
+    ``valid_names``: list of the names of all parameters, including nested ones.
     """
-    last_part = name.rpartition("__")[2]
+    unprefixed_name = name.rpartition("__")[2]
     similar_names = [
-        parameter for parameter in names if parameter.rpartition("__")[2] == last_part
+        valid_name
+        for valid_name in valid_names
+        if valid_name.rpartition("__")[2] == unprefixed_name
     ][:3]
-    similar_names = similar_names or difflib.get_close_matches(name, names, n=1, cutoff=0.7)
+    similar_names = similar_names or difflib.get_close_matches(name, valid_names, n=1, cutoff=0.7)
     class_name = type(estimator).__name__
     fix = f"Did you mean {' or '.join(map(repr, similar_names))}?"
     if not similar_names:
-        own_names = [parameter for parameter in names if "__" not in parameter]
+        own_names = [valid_name for valid_name in valid_names if "__" not in valid_name]
         fix = f"Parameters of {class_name}: {', '.join(own_names)}."
         if hasattr(estimator, "steps"):
             step_names = [step_name for step_name, _ in estimator.steps]

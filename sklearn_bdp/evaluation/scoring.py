@@ -105,10 +105,10 @@ class MetricScorer:
         self.ranks = ranks
 
     def __call__(self, estimator, X, y=None):
-        """Return the score of ``estimator`` on ``(X, y)``, without weights of records.
+        """Return the unweighted score of ``estimator`` on ``X`` and ``y``, in score units.
 
         A ScoreContractError of the metric is recorded in the :class:`ScorerRecord` of the fit, and
-        the score is NaN. Without such a record it is raised.
+        the score is NaN. If there is no ScorerRecord, the error is raised.
         """
         scorer_record = self.scorer_records.get(id(estimator))
         if scorer_record is not None and scorer_record.memory is not None:
@@ -136,7 +136,8 @@ class MetricScorer:
 
         If the metric uses predictions only, those of the first call for a fit are recorded. If the
         user's scorer returns a dict, an error is recorded, and the score is NaN; the error is
-        raised if ``scorer_record`` is None. ``scorer_record``: of the running fit, or None.
+        raised if ``scorer_record`` is None. ``scorer_record``: ScorerRecord of the running fit, or
+        None.
         """
         if not self.metric.uses_predictions_only:
             score = self.metric.scorer(estimator, X, y)
@@ -201,10 +202,10 @@ class DictScorer:
 
 
 def _public_scorer(estimator, scoring, metric):
-    """Return the scorer for one value of ``scoring``, as ``scorer_`` holds it.
+    """Return the scorer for one value of ``scoring``, for the attribute ``scorer_``.
 
-    It is scikit-learn's scorer for None and for names and scorers of scikit-learn. Other values are
-    scored by ``metric``, or returned unchanged if ``metric`` is None.
+    It is scikit-learn's scorer for None and for names and scorers of scikit-learn. Otherwise it is
+    a scorer of ``metric``, or ``scoring`` itself if ``metric`` is None.
     """
     is_package_name = isinstance(scoring, str) and scoring not in get_scorer_names()
     is_sklearn = scoring is None or isinstance(scoring, str) or hasattr(scoring, "_score_func")
@@ -267,7 +268,7 @@ class SearchMetrics:
     def _set_secondary_metrics(self, holdout_split):
         """Set ``secondary``: the metrics that do not rank and can be verified.
 
-        The others are scored on the training set only, if :func:`check_counted_class` admits them.
+        Raises ValueError for another metric that is undefined for the training labels.
         """
         for name, scoring in self.scoring_by_name.items():
             if name == self.name:
@@ -280,9 +281,10 @@ class SearchMetrics:
                 check_counted_class(scoring, holdout_split.y)
 
     def _make_scorers(self):
-        """Return ``scorers``.
+        """Return the scorer of the folds for scikit-learn, a callable.
 
-        Raises ValueError if scikit-learn does not know the name of a metric that is not verified.
+        It returns one score, or a dict of scores if metrics have names. Raises ValueError if
+        scikit-learn does not know the name of a metric that is not verified.
         """
         scoring = self.search.scoring
         ranking_scorer = MetricScorer(self.metric, self.scorer_records, ranks=True)
@@ -293,11 +295,11 @@ class SearchMetrics:
         scorers = {**self.scoring_by_name, self.name: ranking_scorer}
         for name, metric in self.secondary.items():
             scorers[name] = MetricScorer(metric, self.scorer_records)
-        search = copy.copy(self.search)
-        search.scoring = scorers
-        search.refit = False
-        checked_scorers, _ = GridSearchCV._get_scorers(search)
-        return checked_scorers
+        search_copy = copy.copy(self.search)
+        search_copy.scoring = scorers
+        search_copy.refit = False
+        multi_metric_scorer, _ = GridSearchCV._get_scorers(search_copy)
+        return multi_metric_scorer
 
     def public_scorer(self):
         """Return ``scorer_`` of the search: a scorer, or a dict of scorers for several metrics."""
@@ -315,11 +317,11 @@ class SearchMetrics:
 
 
 def _check_metric_names(scoring, refit, refit_is_name):
-    """Return the names of several metrics as a list; raise ValueError for another ``refit``.
+    """Return the names of several metrics as a list, or raise ValueError.
 
-    ``refit`` must be one of the names, a callable, a rule or False, and there must be a name.
-    ``scoring``: list, tuple, set or dict; ``refit_is_name``: whether ``refit`` is text other than a
-    rule.
+    An error is raised without a name, and unless ``refit`` is one of the names, a selection rule,
+    a callable or False. ``scoring``: list, tuple, set or dict; ``refit_is_name``: whether ``refit``
+    is a string other than a selection rule.
     """
     names = sorted(scoring) if isinstance(scoring, set) else list(scoring)
     if refit is True or (refit_is_name and refit not in names) or not names:
@@ -334,14 +336,14 @@ def _check_metric_names(scoring, refit, refit_is_name):
 
 
 def _refit_example(names):
-    """Return the end of a sentence: the values of ``refit`` that name a metric, "" without any."""
+    """Return the end of a message: ``refit=`` with each of the names; "" without names."""
     return ": " + " or ".join(f"refit={name!r}" for name in names) if names else ""
 
 
 def _metric_named_by_refit(search, holdout_split):
-    """Return the metric that ``refit`` names if ``scoring`` is a callable that returns a dict.
+    """Return the metric with the name ``refit`` of a search whose ``scoring`` is a callable.
 
-    Raises UnboundedMetricError if it names no metric that can be verified.
+    Raises UnboundedMetricError if no metric with this name can be verified.
     """
     try:
         return _make_metric(search, search.refit, holdout_split)
@@ -353,13 +355,13 @@ def _metric_named_by_refit(search, holdout_split):
 
 
 def _make_metric(search, scoring, holdout_split):
-    """Return :func:`bounded_metric` for one value of ``scoring``, with the training targets."""
+    """Return the metric for one value of ``scoring``, with facts from the training targets."""
     metric = bounded_metric(search, scoring, holdout_split)
     return metric.with_training_targets(holdout_split.y, holdout_split.train_groups())
 
 
 def bounded_metric(meta_estimator, scoring, holdout_split):
-    """Return the metric for one value of ``scoring``; may warn about the default of ``None``.
+    """Return the metric for one value of ``scoring``; may warn if this is None.
 
     Parameters
     ----------
@@ -421,7 +423,7 @@ def bounded_metric(meta_estimator, scoring, holdout_split):
 
 
 def _score_without_targets(search, scoring):
-    """Return a PerRecordScore as one that calls its function with ``y=None``.
+    """Return a copy of a PerRecordScore that calls its function with ``y=None``.
 
     Raises ValueError if ``scoring`` is not a PerRecordScore.
     """
@@ -436,9 +438,9 @@ def _score_without_targets(search, scoring):
 
 
 def certificate_with_assumptions(holdout, holdout_split, ledger_state):
-    """Return the certificate of a holdout, with assumptions of the split and of the ledger.
+    """Return the certificate of a holdout, with the assumptions of the split and of the ledger.
 
-    ``ledger_state``: :class:`~sklearn_bdp.ledger.ledger_state.LedgerState`.
+    ``ledger_state``: :class:`~sklearn_bdp.ledger.ledger_state.LedgerState` of the holdout.
     """
     certificate = holdout_certificate(holdout.account, ledger_state)
     assumptions = [holdout_split.assumption, *ledger_state.notes(SystemNote.ASSUMPTION)]
@@ -481,20 +483,24 @@ def make_certificate(
     notes, assumptions : sequence of str
         Additional lines of the certificate.
     """
-    score, lower, upper = query.in_units(metric)
-    if query.answer.source == "unanswered":  # the value may be the cross-validated score
-        score, lower, upper = math.nan, math.nan, math.nan
-    has_interval = query.answer.interval != "none"
+    selected = _selected_score(
+        holdout,
+        holdout_split,
+        metric,
+        query,
+        model_description=model_description,
+        cv_score=cv_score,
+    )
     warn_about_selected_model(
         holdout,
         metric,
         holdout_split,
         of=model_description,
-        score=score,
-        interval=[lower, upper],
+        score=selected.score,
+        interval=[selected.lower, selected.upper],
         training=cv_score,
         clipping=clipping,
-        has_interval=has_interval,
+        has_interval=selected.interval != "none",
     )
     caveats = [metric.caveat] if metric.caveat else []
     scheme = holdout.dependence.sampling_scheme(holdout.n)
@@ -504,21 +510,6 @@ def make_certificate(
     with holdout.account.read_transaction(latest=False) as ledger_state:
         certificate = certificate_with_assumptions(holdout, holdout_split, ledger_state)
     certificate = certificate.in_units(metric.display_name, metric.lower, metric.upper)
-    components = None
-    if has_interval:
-        components = half_width_components(
-            query.answer, holdout.account.settings, holdout.dependence
-        )
-    selected = SelectedScore(
-        description=f"{metric.display_name} of {model_description}",
-        score=score,
-        lower=lower,
-        upper=upper,
-        interval=query.answer.interval,
-        verdict=_verdict(score, cv_score, metric),
-        baseline=_baseline(metric, holdout_split.y),
-        half_width_components=components,
-    )
     certificate = dataclasses.replace(
         certificate,
         selected=selected,
@@ -541,10 +532,36 @@ def make_certificate(
         )
 
 
-def _verdict(score, cv_score, metric):
-    """Return a clause that compares verified and cross-validated score, both in score units.
+def _selected_score(holdout, holdout_split, metric, query, *, model_description, cv_score):
+    """Return the SelectedScore of the model that a CandidateQuery is about, in score units.
 
-    Empty if one of them is NaN.
+    Score and interval are NaN if the holdout did not answer the query. ``cv_score``:
+    cross-validated score of the model, in score units.
+    """
+    score, lower, upper = query.in_units(metric)
+    if query.answer.source == "unanswered":  # the value may be the cross-validated score
+        score, lower, upper = math.nan, math.nan, math.nan
+    components = None
+    if query.answer.interval != "none":
+        components = half_width_components(
+            query.answer, holdout.account.settings, holdout.dependence
+        )
+    return SelectedScore(
+        description=f"{metric.display_name} of {model_description}",
+        score=score,
+        lower=lower,
+        upper=upper,
+        interval=query.answer.interval,
+        verdict=_verdict(score, cv_score, metric),
+        baseline=_baseline(metric, holdout_split.y),
+        half_width_components=components,
+    )
+
+
+def _verdict(score, cv_score, metric):
+    """Return the text of a comparison of verified and cross-validated score; "" if one is NaN.
+
+    ``score``, ``cv_score``: in score units.
     """
     if not math.isfinite(score - cv_score):
         return ""
@@ -555,7 +572,7 @@ def _verdict(score, cv_score, metric):
 
 
 def _baseline(metric, training_targets):
-    """Return the score of a constant prediction, None for metrics other than these three.
+    """Return the score of a constant prediction on three metrics, None for others.
 
     For accuracy it is the proportion of the largest class in the training set, for balanced
     accuracy 1 / n_classes, and for ROC AUC 1/2.
@@ -612,12 +629,12 @@ def _notes_on_approximation(metric, query, holdout):
 
 
 def with_forecast(certificate, holdout, ledger_state, metric, *, n_train, training_variance):
-    """Return a certificate with forecasts for its metric and the selected score.
+    """Return a certificate with forecast half-widths for a metric and the selected score.
 
-    The certificate is returned unchanged if no query can follow. Without a verified score, at most
-    the forecast for the metric is replaced. Half-widths are in units of [0, 1] here. ``n_train``:
-    number of training records behind a cross-validated score; ``training_variance``: of the scores
-    of training records, or of dates, in [0, 1], NaN if it is unknown.
+    It is returned unchanged if no query can follow. Without a verified score, only ``half_width``
+    and ``forecast`` may change. Local half-widths are those of scores in [0, 1]. ``n_train``:
+    number of training records behind a cross-validated score; ``training_variance``: variance in
+    [0, 1] of the selected model's scores of training records, or of dates, NaN if it is unknown.
     """
     forecast = certificate.forecast
     selected = certificate.selected
@@ -672,10 +689,10 @@ def with_forecast(certificate, holdout, ledger_state, metric, *, n_train, traini
 
 
 def clipping_of_columns(setup, columns):
-    """Return the effect of clipping on the out-of-fold scores of a model of some columns, or None.
+    """Return the Clipping of the out-of-fold scores of a candidate, or None.
 
-    ``columns``: tuple of positions. No model is fitted if it is empty, or if the metric has no
-    caveat. The result is None then, and also after an error.
+    ``columns``: tuple of the positions of the candidate's columns. None if it is empty, if the
+    metric has no caveat, if no score can be clipped, and after an error.
     """
     if setup.metric.caveat and columns:
         # Warnings and errors of these fits were reported when the columns were scored.
@@ -687,18 +704,18 @@ def clipping_of_columns(setup, columns):
 
 
 def answers_to_columns(metric, answers, *, suffix=""):
-    """Return columns of ``cv_results_`` by name, from the answers about one metric.
+    """Return columns of ``cv_results_`` by name, from the answers to queries on one metric.
 
-    Scores and ends of intervals are in score units. ``answers``: list of AnswerRecord or
-    MissingAnswer, in [0, 1], by row; ``suffix``: end of the names of the columns.
+    Scores and ends of intervals are in score units. ``answers``: AnswerRecord or MissingAnswer of
+    each row, with scores in [0, 1]; ``suffix``: end of the names of the columns.
     """
-    values = np.array([answer.value for answer in answers])
+    unit_values = np.array([answer.value for answer in answers])
     unit_lower = np.array([answer.lower for answer in answers])
     unit_upper = np.array([answer.upper for answer in answers])
     lower, upper = metric.ends_from_unit(unit_lower, unit_upper)
     return {
         f"answered_from{suffix}": np.array([answer.source for answer in answers]),
-        f"holdout_score{suffix}": metric.from_unit(values),
+        f"holdout_score{suffix}": metric.from_unit(unit_values),
         f"holdout_lower{suffix}": lower,
         f"holdout_upper{suffix}": upper,
         f"holdout_interval{suffix}": np.array([answer.interval for answer in answers]),
@@ -937,7 +954,7 @@ class FinalReportMixin(HoldoutEstimatorMixin):
         )
 
     def _forecast_report(self, *, scoring, compare, by, per, joint):
-        """Return the expected rows of :meth:`final_report`, from training records only.
+        """Return a RowForecast for each row of :meth:`final_report`, from training records only.
 
         The arguments are those of :meth:`final_report`.
         """
@@ -958,11 +975,11 @@ class FinalReportMixin(HoldoutEstimatorMixin):
 
 
 def _report_scorings(scoring, metric):
-    """Return the value of ``scoring`` for a report, and whether it starts with ``metric``.
+    """Return the metrics of a report, and whether the first one is ``metric`` with a proven bound.
 
-    The value is a list, or a dict if ``scoring`` is one. None and the name of ``metric``, which is
-    that of the search, are replaced by this metric, or by its ``scoring`` if the metric has no
-    proven bound. The second value is False for a metric without a proven bound.
+    ``metric``: the verified metric of a search. The metrics are a list, or a dict if ``scoring`` is
+    one. In them, None and the name of ``metric`` are replaced by ``metric``, or by its ``scoring``
+    if it has no proven bound.
     """
     is_approximate = isinstance(metric, ApproximateMetric)
     search_scoring = metric.scoring if is_approximate else metric
