@@ -1152,7 +1152,9 @@ class ReusableHoldout:
         """
         queries = [(key, None, None) for key in check_keys(keys) if key is not None]
         with self.account.read_transaction() as ledger_state:
-            return {key: answer for (key, _, _), answer in ledger_state.match(queries).items()}
+            return {
+                key: answer for (key, _, _), answer in ledger_state.find_answers(queries).items()
+            }
 
     def add_note(self, name: str, content: Any) -> None:
         """Record a note in the ledger, in order with the answers.

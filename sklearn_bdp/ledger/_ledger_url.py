@@ -29,13 +29,13 @@ class LedgerURL(str):
     """URL of a ledger, as a text without a password.
 
     For instance ``postgresql://user@host/database?holdout=name``. The parameter ``schema=`` names
-    another schema than ``sklearn_bdp``. A password stays in this process. Other processes, to
-    which the URL is pickled, read it as libpq does: from ``PGPASSWORD`` or a password file.
+    another schema than ``sklearn_bdp``. A pickled URL has no password. A process that loads it
+    reads the password as libpq does: from ``PGPASSWORD`` or a password file.
     """
 
     holdout: str  # name of the holdout
     schema: str  # schema of the tables
-    connection: str  # URL for libpq, with the password
+    connection_url: str  # URL for libpq, with the password
 
     def __new__(cls, text: str) -> LedgerURL:
         if isinstance(text, cls):
@@ -60,16 +60,16 @@ class LedgerURL(str):
         libpq_parameters = [
             (name, value) for name, value in parameters if name not in _LEDGER_PARAMETERS
         ]
-        self.connection = urlunsplit(
+        self.connection_url = urlunsplit(
             url_parts._replace(query=urlencode(libpq_parameters), fragment="")
         )
         return self
 
     def _only_value(self, name, parameters, *, default=None):
-        """Return the only value of a parameter, or ``default`` if the parameter is missing.
+        """Return the only value of a URL parameter, or ``default`` if the parameter is missing.
 
         Raise ValueError if the parameter has several values, if its value is empty, and if it is
-        missing without a default. ``parameters``: pairs of name and value.
+        missing while ``default`` is None. ``parameters``: pairs of name and value.
         """
         values = [value for parameter, value in parameters if parameter == name]
         if not values and default is not None:
@@ -90,15 +90,15 @@ class LedgerURL(str):
 
     def with_holdout(self, name: str) -> LedgerURL:
         """Return the URL of another holdout in the same database, with the same password."""
-        url_parts = urlsplit(self.connection)
+        url_parts = urlsplit(self.connection_url)
         parameters = [*parse_qsl(url_parts.query, keep_blank_values=True), ("holdout", name)]
         if self.schema != SCHEMA:
             parameters.append(("schema", self.schema))
         return LedgerURL(urlunsplit(url_parts._replace(query=urlencode(parameters))))
 
     def secrets(self) -> list[str]:
-        """Return texts that may show the passwords of this URL, shortest first."""
-        url_parts = urlsplit(self.connection)
+        """Return the passwords of this URL, percent-encoded and decoded, shortest first."""
+        url_parts = urlsplit(self.connection_url)
         user_info = url_parts.netloc.rpartition("@")[0]
         passwords = [user_info.partition(":")[2]]
         passwords += [value for name, value in parse_qsl(url_parts.query) if "password" in name]
@@ -107,7 +107,7 @@ class LedgerURL(str):
         return sorted(texts, key=len)
 
     def hide_secrets(self, text: str) -> str:
-        """Return a message of the server or of libpq without the passwords of this URL."""
+        """Return a text with ``***`` in place of the passwords of this URL."""
         for secret in reversed(self.secrets()):
             text = text.replace(secret, "***")
         return text
@@ -122,9 +122,10 @@ class LedgerURL(str):
 
 
 def _check_hosts(url_parts: SplitResult) -> None:
-    """Raise ValueError for an @ after the host, or a port that is not a number.
+    """Raise ValueError if a port is not a number or an @ is in a wrong part of the URL.
 
-    A reserved character in a password can have this effect.
+    Wrong parts are the path, the fragment and the first parameter. A reserved character in a
+    password that is not percent-encoded has this effect.
     """
     hosts = url_parts.netloc.rpartition("@")[2]
     # Without IPv6 addresses, which are in brackets and contain colons.

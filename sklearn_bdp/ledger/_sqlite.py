@@ -105,11 +105,7 @@ def _publish(draft, path):
 
 
 class SQLiteBackend(Backend):
-    """Entries in a file that processes of one machine share.
-
-    The file has a rollback journal instead of a write-ahead log. Damage to a write-ahead log
-    after a crash could lose answered batches without any sign of it.
-    """
+    """Ledger entries in an SQLite file that processes of one machine share."""
 
     def __init__(self, path, *, timeout=60.0):
         self.path = path
@@ -122,18 +118,18 @@ class SQLiteBackend(Backend):
         return str(self.path)
 
     def create(self, header, header_digest, rows=()):
-        """Create the file as a whole, unless it exists; return whether it was created.
+        """Create the file with a header and first entries, unless it exists; return whether it did.
 
-        It is built in memory, written under another name and linked into place. So an existing file
-        is never taken for a new one: an empty file is an error, not a ledger with a new budget.
+        Raises LedgerUnavailableError if the file cannot be written. ``header``: JSON text.
+        ``rows``: the first entries (:class:`Row`).
         """
         if os.path.lexists(self.path):
             return False
-        head = head_of(header_digest, rows)
+        last_number_and_digest = head_of(header_digest, rows)
         with _empty_database() as connection:
             connection.execute("INSERT INTO header VALUES (0, ?, ?)", (header, header_digest))
             connection.executemany(_INSERT_ENTRY, rows)
-            connection.execute("INSERT INTO head VALUES (0, ?, ?)", head)
+            connection.execute("INSERT INTO head VALUES (0, ?, ?)", last_number_and_digest)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMAT}")
             file_bytes = connection.serialize()
@@ -147,22 +143,25 @@ class SQLiteBackend(Backend):
                 os.fsync(file.fileno())
             return _publish(draft, self.path)
         except OSError as error:
-            fix = ""
+            fix_text = ""
             if not self.path.parent.is_dir():
-                fix = f" Create the folder {self.path.parent} first."
+                fix_text = f" Create the folder {self.path.parent} first."
             raise LedgerUnavailableError(
-                f"ledger {self.path} cannot be created: {error.strerror}.{fix} The holdout was not "
-                "queried."
+                f"ledger {self.path} cannot be created: {error.strerror}.{fix_text} The holdout "
+                "was not queried."
             ) from None
         finally:
             with contextlib.suppress(OSError):
                 draft.unlink()
 
     def read(self, after_number, limit=None):
-        """Return the contents of the file; None without a file, unless one was opened before."""
+        """Return header, head and entries with numbers above ``after_number`` (at most ``limit``).
+
+        None if there is no file and this backend has not opened one before.
+        """
         if self._connection is None and not os.path.isfile(self.path):
             return None
-        with self._translated():
+        with self._raising_ledger_errors():
             if self._is_in_transaction():
                 return self._select_contents(after_number, limit)
             try:
@@ -172,9 +171,11 @@ class SQLiteBackend(Backend):
                 self._roll_back()
 
     def _select_contents(self, after_number, limit):
-        """Return the contents of the file, inside a transaction.
+        """Return header, head and entries with numbers above ``after_number``, in a transaction.
 
-        Raises LedgerCorruptedError if the file was replaced, or lacks its header or its head.
+        ``limit``: largest number of these entries, None for all. Entries with invalid numbers below
+        1 are returned as well. Raises LedgerCorruptedError if the file was replaced, or lacks its
+        header or its head.
         """
         connection = self._connection
         if _identity(self.path) != self._file_identity:
@@ -188,12 +189,12 @@ class SQLiteBackend(Backend):
             raise corrupted_error(self, "its header or its head is missing")
         ((header, header_digest),) = headers
         ((number, digest, known_digest),) = heads
-        # This package writes no number below 1; the reader of the rows rejects them. They have a
-        # statement of their own: with OR, SQLite would scan the whole log.
+        # The caller rejects numbers below 1, which this package does not write. With OR in one
+        # statement, SQLite would scan the whole log.
         rows = connection.execute("SELECT * FROM log WHERE number < 1").fetchall()
-        select_later = "SELECT * FROM log WHERE number > ? ORDER BY number LIMIT ?"
+        select_later_rows = "SELECT * FROM log WHERE number > ? ORDER BY number LIMIT ?"
         sql_limit = -1 if limit is None else limit
-        rows += connection.execute(select_later, (after_number, sql_limit)).fetchall()
+        rows += connection.execute(select_later_rows, (after_number, sql_limit)).fetchall()
         return LedgerContents(
             header=header,
             header_digest=header_digest,
@@ -204,14 +205,14 @@ class SQLiteBackend(Backend):
 
     @contextlib.contextmanager
     def lock(self, timeout):
-        """Return a context manager that holds the lock of the database; first come, first served.
+        """Return a context manager that holds the write lock of the database.
 
-        A writer does not wait for its turn longer than ``_LONGEST_TURN_WAIT`` seconds. Then it
-        tries to get the lock out of turn. Raises LedgerBusyError after ``timeout`` seconds.
+        Writers take turns. After ``_LONGEST_TURN_WAIT`` seconds a writer tries to get the lock out
+        of turn. Raises LedgerBusyError if it does not get the lock in ``timeout`` seconds.
         """
         turn = None
         try:
-            with self._translated():
+            with self._raising_ledger_errors():
                 turn = WriterTurn(self.path)
                 self._begin_writing(turn, timeout)
             yield
@@ -221,10 +222,10 @@ class SQLiteBackend(Backend):
                 turn.close()
 
     def _begin_writing(self, turn, timeout):
-        """Begin a writing transaction at this writer's turn, or after ``_LONGEST_TURN_WAIT``.
+        """Begin a writing transaction at the turn of a writer, or after ``_LONGEST_TURN_WAIT`` s.
 
-        Raises the error of the database if that has not succeeded after ``timeout`` seconds, and
-        any error but a busy database at once.
+        Raises sqlite3.OperationalError if the database is still busy after ``timeout`` seconds.
+        Other errors are raised at once. ``turn``: :class:`WriterTurn` of this writer.
         """
         start_time = time.monotonic()
         while True:
@@ -245,12 +246,12 @@ class SQLiteBackend(Backend):
 
     def set_head(self, head):
         """Set the stored head, inside :meth:`lock`. Only for repairs."""
-        with self._translated():
+        with self._raising_ledger_errors():
             self._connection.execute("UPDATE head SET number = ?, digest = ?", head)
             self._connection.execute("COMMIT")
 
     def delete(self):
-        """Remove the file and its queue; raise LedgerUnavailableError if that fails."""
+        """Remove the ledger file and its queue file; raise LedgerUnavailableError on failure."""
         try:
             os.unlink(self.path)
             queue_path(self.path).unlink(missing_ok=True)
@@ -267,18 +268,22 @@ class SQLiteBackend(Backend):
             connection.close()
 
     @contextlib.contextmanager
-    def _translated(self):
-        """Raise errors of this package instead of errors of SQLite."""
+    def _raising_ledger_errors(self):
+        """Return a context manager that raises a LedgerError in place of an error of SQLite."""
         try:
             yield
             return
         except Exception as error:
-            failure = self._failure(error)
-        raise failure
+            ledger_error = self._translate_error(error)
+        raise ledger_error
 
     def append(self, expected_head, row):
-        """Write the next entry, inside :meth:`lock`; return when it is on the disk."""
-        with self._translated():
+        """Write the next entry to the disk, inside :meth:`lock`.
+
+        Raises LedgerCorruptedError unless ``expected_head``, the number and the digest of the
+        previous entry, is the stored head.
+        """
+        with self._raising_ledger_errors():
             connection = self._connection
             head_update = connection.execute(
                 "UPDATE head SET number = ?, digest = ? WHERE number = ? AND digest = ?",
@@ -290,13 +295,13 @@ class SQLiteBackend(Backend):
             connection.execute("COMMIT")
 
     def _own_connection(self):
-        """Return the connection that this process opened, or None; never one of its parent."""
+        """Return the connection that this process opened, or None."""
         return self._connection if self._owner_pid == os.getpid() else None
 
     def _begin(self, statement, *, busy_timeout=None):
         """Execute a BEGIN statement, after opening the file if this process has not.
 
-        ``busy_timeout``: seconds, by default those of the backend.
+        ``busy_timeout``: longest wait for a lock in seconds. None: the timeout of the backend.
         """
         if self._own_connection() is None:
             self._connect()
@@ -305,7 +310,10 @@ class SQLiteBackend(Backend):
         self._connection.execute(statement)
 
     def _connect(self):
-        """Open an existing ledger file and check its tables."""
+        """Open an existing ledger file, check it, and keep the connection.
+
+        Raises LedgerError if the file is damaged or not a ledger.
+        """
         connection = sqlite3.connect(
             f"{self.path.as_uri()}?mode=rw",  # does not create a file
             uri=True,
@@ -318,6 +326,7 @@ class SQLiteBackend(Backend):
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA fullfsync = ON")
+            # A damaged write-ahead log could lose answered batches without any sign of it.
             connection.execute("PRAGMA journal_mode = DELETE").fetchone()
             _check_schema(connection, self.path)
         except BaseException:
@@ -328,11 +337,11 @@ class SQLiteBackend(Backend):
         self._file_identity = _identity(self.path)
 
     def _is_in_transaction(self):
-        """Return whether this process has begun a transaction that did not end."""
+        """Return whether this process has an open transaction."""
         return self._own_connection() is not None and self._connection.in_transaction
 
     def _roll_back(self):
-        """End a transaction, if there is one; close the connection if that fails."""
+        """Roll back the open transaction, if any; close the connection if that fails."""
         connection = self._connection
         try:
             if self._is_in_transaction():
@@ -342,8 +351,8 @@ class SQLiteBackend(Backend):
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
-    def _failure(self, error):
-        """Return the error of this package for one of SQLite or of decoding; others unchanged."""
+    def _translate_error(self, error):
+        """Return a LedgerError for an error of SQLite or a UnicodeDecodeError; others unchanged."""
         if isinstance(error, UnicodeDecodeError):  # the file contains bytes that are not UTF-8
             error = sqlite3.DatabaseError()
         if not isinstance(error, sqlite3.Error):
@@ -387,7 +396,7 @@ def is_ledger_file(path):
 
 
 def _check_schema(connection, path):
-    """Raise LedgerError unless the file is undamaged and has a known format and its tables."""
+    """Raise LedgerError if the file is damaged, has another format, or has other tables."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != APPLICATION_ID:
         raise LedgerCorruptedError(
@@ -419,7 +428,7 @@ def _expected_schema_objects():
 
 
 def _empty_database():
-    """Return a context manager of a connection to an empty ledger in memory."""
+    """Return a context manager of a connection to a database in memory with empty tables."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
     connection.executescript(_SCHEMA)
@@ -427,7 +436,7 @@ def _empty_database():
 
 
 def _identity(path):
-    """Return device and inode of a file, which no other existing file has; None without a file."""
+    """Return device and inode number of a file, or None if the file cannot be accessed."""
     with contextlib.suppress(OSError):
         status = os.stat(path)
         return status.st_dev, status.st_ino

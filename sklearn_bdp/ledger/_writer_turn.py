@@ -1,10 +1,9 @@
 """Queue of the processes that write to a file: first come, first served.
 
-SQLite's lock has no queue: whichever process tries at the right moment gets it, and one of several
-busy processes can wait for seconds. Here each waiting writer draws a number and locks the byte of
-that number in a file beside the ledger. It is first when no smaller number is locked. The kernel
-drops the locks of a process that ends. The queue decides only who tries first; the lock of SQLite
-keeps writers apart. A writer does not wait long for earlier writers, which may be stopped.
+SQLite's lock has no queue, so one of several busy processes can wait for seconds. Here each waiting
+writer draws a number and locks the byte of that number in a file beside the ledger. It is first
+when no smaller number is locked. The kernel drops the locks of a process that ends. The queue
+decides only which writer tries first. The lock of SQLite keeps writers apart.
 """
 
 from __future__ import annotations
@@ -31,35 +30,34 @@ _N_TRIES = 100  # to draw a number, with 1 ms between two tries
 
 
 class WriterTurn:
-    """Number of one writer in the queue of a ledger file.
+    """Place of one writer in the queue of a ledger file.
 
-    If no number can be drawn, for instance on another system than Linux, the writer is always
-    first.
+    If no number can be drawn, as on systems other than Linux, the writer is always first.
     """
 
     def __init__(self, ledger_path: Path) -> None:
         self._path = queue_path(ledger_path)
-        self._mode = 0o600
+        self._permissions = 0o600
         self._file: Any = None
         self._number: int | None = None
         if _IS_SUPPORTED:
             try:
                 # The queue file gets the rights of the ledger.
-                self._mode = os.stat(ledger_path).st_mode & 0o666
+                self._permissions = os.stat(ledger_path).st_mode & 0o666
                 self._draw_number()
             except OSError:  # a read-only folder, or a file system without such locks
                 self.close()
 
     def _draw_number(self) -> None:
-        """Draw the next number of the queue file, and lock the byte of this number.
+        """Draw the next number from the queue file, lock its byte, and set ``self._number``.
 
-        No number is set if another process keeps the queue file or this byte locked.
+        The number stays None if another process keeps the file or this byte locked.
         """
         is_new = not self._path.exists()
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._mode)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._permissions)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
         if is_new:
-            os.chmod(self._path, self._mode)  # the umask may have removed rights
+            os.chmod(self._path, self._permissions)  # the umask may have removed rights
         for _ in range(_N_TRIES):
             if self._set_lock(fcntl.F_WRLCK, 0):
                 break
@@ -79,7 +77,7 @@ class WriterTurn:
     def is_first(self) -> bool:
         """Return whether no writer with a smaller number is waiting or writing.
 
-        Always True if no number was drawn.
+        True if no number was drawn.
         """
         if not self._number:
             return True
@@ -90,7 +88,7 @@ class WriterTurn:
         return bool(lock_type == fcntl.F_UNLCK)
 
     def close(self) -> None:
-        """Leave the queue."""
+        """Leave the queue: close the queue file, which unlocks its bytes."""
         file = self._file
         self._file = None
         self._number = None
@@ -98,7 +96,10 @@ class WriterTurn:
             file.close()
 
     def _set_lock(self, lock_type: int, byte_offset: int) -> bool:
-        """Lock or unlock one byte of the queue file; return False if another writer has it."""
+        """Lock or unlock one byte of the queue file; return False if another writer locked it.
+
+        ``lock_type``: ``F_WRLCK`` or ``F_UNLCK`` of the module ``fcntl``.
+        """
         request = struct.pack(_FLOCK, lock_type, os.SEEK_SET, byte_offset, 1, 0)
         try:
             fcntl.fcntl(self._file.fileno(), fcntl.F_OFD_SETLK, request)
@@ -108,5 +109,5 @@ class WriterTurn:
 
 
 def queue_path(ledger_path: Path) -> Path:
-    """Return the path of a ledger's queue file, which may be deleted."""
+    """Return the path of the queue file of a ledger file."""
     return ledger_path.with_name(f"{ledger_path.name}-queue")

@@ -1,4 +1,4 @@
-"""Storage of ledger entries: a protocol of four methods, and a backend in memory.
+"""Storage of ledger entries: the base class of backends, and a backend in memory.
 
 A backend stores texts and need not interpret them. The hash chain and the secret state are handled
 by :class:`~sklearn_bdp.ledger.ledger.Ledger`. The chain detects lost or changed entries when the
@@ -35,11 +35,11 @@ class Row(NamedTuple):
     number : int
         1, 2, ... without holes.
     kind : str
-        "batch", "note" (of a user) or "fact" (of this package).
+        "batch", "note" (a note that a user wrote) or "fact" (one that this package wrote).
     content : str
-        Canonical JSON of a batch, or of a note's name and content.
+        Canonical JSON of a batch record, or of the name and the content of a note.
     answers : str
-        Canonical JSON of the columns of a batch; ``[]`` for an entry without answers.
+        Canonical JSON of the answers of a batch, by column; ``[]`` for an entry without answers.
     secret_text : str or None
         Canonical JSON of the secret state: noise of the threshold in use, and a salt. Empty if the
         entry does not change it. ``None`` if the user of this process may not read it; this user
@@ -72,11 +72,11 @@ class LedgerContents(NamedTuple):
     head : tuple of int and str
         Number and digest of the last entry; 0 and ``header_digest`` before the first entry.
     known_digest : str or None
-        Digest of the last entry that the reader knows, with the number that was passed to
+        Digest of the entry with the number ``after_number`` that was passed to
         :meth:`Backend.read`. ``header_digest`` for the number 0. If the entry is missing, ``None``
         or another text.
     rows : sequence of Row
-        Entries after that number, in order: all of them, or at most ``limit``.
+        Entries with larger numbers, in order. At most ``limit``, if that was passed.
     """
 
     header: str
@@ -116,14 +116,14 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def read(self, after_number: int, limit: int | None = None) -> LedgerContents | None:
-        """Return the contents of the ledger at one moment.
+        """Return header, head and later entries of the ledger at one moment.
 
         Parameters
         ----------
         after_number : int
-            Number of the last entry that the reader knows; 0 for none.
+            Number of the last entry that the caller knows; 0 for none.
         limit : int or None, default=None
-            Largest number of entries to return. ``None``: all.
+            Largest number of later entries to return. ``None``: all.
 
         Returns
         -------
@@ -162,7 +162,8 @@ class Backend(abc.ABC):
         Parameters
         ----------
         expected_head : tuple of int and str
-            Number and digest of the previous entry. If the head is another one, this raises.
+            Number and digest of the previous entry. If the stored head has another number, raises
+            LedgerCorruptedError.
         row : Row
             The entry.
         """
@@ -193,10 +194,10 @@ class Backend(abc.ABC):
         raise NotImplementedError(f"{self} cannot be deleted by a command.")
 
     def check_process(self) -> None:  # noqa: B027  (most can write everywhere)
-        """Raise ProcessBoundaryError if this process cannot write."""
+        """Raise ProcessBoundaryError if this process cannot use the ledger. Default: never."""
 
     def close(self) -> None:  # noqa: B027  (some hold nothing open)
-        """Close the connection of this process; the next call opens it again."""
+        """Close the connection of this process, if any. A later call opens it again."""
 
     def __enter__(self) -> Self:
         return self
@@ -223,7 +224,7 @@ class MemoryBackend(Backend):
         return "in memory"
 
     def create(self, header, header_digest, rows=()):
-        """Store a header and the first entries, unless there is a header; return whether it did."""
+        """Store a header and first entries, unless a header is stored; return whether it did."""
         if self._header is None:
             self._header = (header, header_digest)
             self._rows = list(rows)
@@ -231,27 +232,30 @@ class MemoryBackend(Backend):
         return False
 
     def read(self, after_number, limit=None):
-        """Return the contents of the ledger, None before :meth:`create`."""
+        """Return header, head and entries with numbers above ``after_number`` (at most ``limit``).
+
+        None before :meth:`create`.
+        """
         if self._header is None:
             return None
         header, header_digest = self._header
-        # Without rows, for the number 0, this is the digest of the header.
+        # The entry ``after_number`` alone. Without it, head_of returns the digest of the header.
         known_rows = self._rows[after_number - 1 : after_number]
         _, known_digest = head_of(header_digest, known_rows)
-        end = None if limit is None else after_number + limit
+        end_index = None if limit is None else after_number + limit
         return LedgerContents(
             header=header,
             header_digest=header_digest,
             head=head_of(header_digest, self._rows),
             known_digest=known_digest,
-            rows=self._rows[after_number:end],
+            rows=self._rows[after_number:end_index],
         )
 
     @contextlib.contextmanager
     def lock(self, timeout):
-        """Return a context manager that keeps out other threads.
+        """Return a context manager that keeps other threads from writing.
 
-        Raises LedgerBusyError if one holds the lock for longer than ``timeout`` seconds.
+        Raises LedgerBusyError if it does not get the lock in ``timeout`` seconds.
         """
         if not self._lock.acquire(timeout=timeout):
             raise LedgerBusyError(f"the ledger was held for more than {timeout:g} s.")
@@ -261,13 +265,16 @@ class MemoryBackend(Backend):
             self._lock.release()
 
     def append(self, expected_head, row):
-        """Store the next entry; raise LedgerCorruptedError if the head has another number."""
+        """Store the next entry; raise LedgerCorruptedError unless its predecessor is the last one.
+
+        ``expected_head``: number and digest of the predecessor. The digest is not compared.
+        """
         if expected_head[0] != len(self._rows):
             raise LedgerCorruptedError("the ledger in memory has another head.")
         self._rows.append(row)
 
     def check_process(self):
-        """Raise in other processes: a copy would answer from a duplicate budget."""
+        """Raise ProcessBoundaryError in any process but the one that created this backend."""
         if os.getpid() != self.owner_pid:
             raise ProcessBoundaryError(
                 "This holdout keeps its records in the memory of another process. Here it would "
@@ -277,9 +284,9 @@ class MemoryBackend(Backend):
 
 
 def corrupted_error(ledger, problem):
-    """Return the error for a ledger that is not as this package wrote it.
+    """Return the LedgerCorruptedError for a ledger that is not as this package wrote it.
 
-    ``ledger``: a location or backend, for the message. ``problem``: a clause.
+    ``ledger``: a location or backend, for the message. ``problem``: a clause with the damage.
     """
     return LedgerCorruptedError(
         f"ledger {ledger} was edited, truncated or restored from an older copy: {problem}. The "
@@ -288,19 +295,19 @@ def corrupted_error(ledger, problem):
 
 
 def other_format_error(ledger, ledger_format, made_by):
-    """Return the error for a ledger with a format other than that of this version.
+    """Return the LedgerVersionError for a ledger with another format than this version writes.
 
-    ``ledger``: a location or backend, for the message. ``ledger_format``: its format. ``made_by``:
-    package and version in its header.
+    ``ledger``: a location or backend, for the message. ``ledger_format``: number of its format.
+    ``made_by``: name and version of the package that wrote it.
     """
     if ledger_format in FORMATS:
-        fix = (
+        fix_text = (
             "It can be read: python -m sklearn_bdp ledger show|export|verify. To go on with it, "
             "run: python -m sklearn_bdp ledger upgrade"
         )
     else:
-        fix = "Install a version of sklearn_bdp that reads this format"
+        fix_text = "Install a version of sklearn_bdp that reads this format"
     return LedgerVersionError(
         f"ledger {ledger} has format {ledger_format!r:.20}, written by {made_by!s:.60}. This "
-        f"version writes format {FORMAT}. {fix}. The holdout was not queried."
+        f"version writes format {FORMAT}. {fix_text}. The holdout was not queried."
     )

@@ -1,4 +1,4 @@
-"""Record of one batch: the totals after it, and the public inputs of its answers."""
+"""Record of one batch: the ledger totals after it, and the public inputs of its answers."""
 
 import dataclasses
 import functools
@@ -15,7 +15,7 @@ from sklearn_bdp.ledger.records import (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerTotals:
-    """Totals of all answers and of the information spent, after the last entry."""
+    """Totals of answers and information spent, from the first to the given ledger entry."""
 
     number: int = 0  # of batches with a new query and of the final report; that of the latest one
     time: str = ""  # of the latest batch, ISO 8601, UTC
@@ -49,19 +49,19 @@ class LedgerTotals:
         _check_field_types(self)
 
     def with_unfinished_report(self, charge: Any) -> Self:
-        """Return the totals after a final report was begun, in case it does not finish.
+        """Return the totals with the cost of a final report that was begun and not finished.
 
-        ``charge``: code length of the report, in nats (theory G35). Whether the report finishes may
-        depend on the holdout records, so no level of differential privacy is valid.
+        ``charge``: code length of the report, in nats (theory G35).
         """
         if not (isinstance(charge, float) and charge >= 0.0):
             raise ValueError("the charge of a report must be a number of at least 0.")
+        # Whether the report finishes may depend on the holdout records: no privacy level is valid.
         return dataclasses.replace(self, released=self.released + charge, dp_epsilon=None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRecord:
-    """One batch of queries, a check of the holdout, or the final report."""
+    """Record of one batch of queries, of one check that reads the holdout, or of the report."""
 
     totals: LedgerTotals = dataclasses.field(default_factory=LedgerTotals)
     size: int = 0  # number of new queries in the batch, fixed before any was answered
@@ -92,25 +92,26 @@ class BatchRecord:
 
         Fields that have their default are left out, except those in ``_ALWAYS_STORED``.
         """
-        content = {}
+        value_by_field = {}
         for record in (self.totals, self):
             for name in _STORED_FIELDS[type(record)]:
                 value = getattr(record, name)
                 if value != _DEFAULTS[name] or name in _ALWAYS_STORED:
-                    content[name] = value
+                    value_by_field[name] = value
+        # Whether pairs, ratios and approximate scores were queried, by their keys among the cells.
         score_type_flags = {key: getattr(self.totals, name) for name, key in _KEYS_IN_CELLS.items()}
         if self.cells or any(score_type_flags.values()):
-            content["cells"] = self.cells | score_type_flags
+            value_by_field["cells"] = self.cells | score_type_flags
         if self.code:  # state of the predictive code: long lists of floats are packed
-            content["code"] = {
+            value_by_field["code"] = {
                 name: pack_doubles(value) if is_packable(value) else value
                 for name, value in self.code.items()
             }
-        return canonical(content)
+        return canonical(value_by_field)
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
-        """Return a record from its parsed JSON; raise an error if a field is missing or invalid."""
+        """Return the record with a parsed JSON content; raise an error of any class if invalid."""
         if not _ALWAYS_STORED <= content.keys() <= _DEFAULTS.keys():
             raise ValueError("a batch record has other fields.")
         if isinstance(content.get("code"), dict):
@@ -122,21 +123,21 @@ class BatchRecord:
             key: value for key, value in stored_cells.items() if key not in _KEYS_IN_CELLS.values()
         }
         content = {**content, "cells": cells}
-        fields = {
+        fields_by_class = {
             record_class: {name: content[name] for name in names if name in content}
             for record_class, names in _STORED_FIELDS.items()
         }
         totals = LedgerTotals(
-            **fields[LedgerTotals],
+            **fields_by_class[LedgerTotals],
             has_pairs=bool(stored_cells.get("pairs")),
             has_ratios=bool(stored_cells.get("ratios")),
             has_approximate=bool(stored_cells.get("approximate")),
         )
-        return cls(totals=totals, **fields[BatchRecord])
+        return cls(totals=totals, **fields_by_class[BatchRecord])
 
 
 def _unpack_code(code):
-    """Return the state of the predictive code with packed arrays as lists of numbers."""
+    """Return the state of the predictive code, a dict, with packed arrays as lists of numbers."""
     return {
         name: unpack_doubles(value).tolist() if isinstance(value, str) else value
         for name, value in code.items()
@@ -145,12 +146,15 @@ def _unpack_code(code):
 
 @functools.cache
 def _field_types(record_class):
-    """Return the types of the fields of a dataclass by name."""
+    """Return the declared types of the fields of a dataclass, by field name."""
     return {field.name: field.type for field in dataclasses.fields(record_class)}
 
 
 def _check_field_types(record):
-    """Raise ValueError if a field of a record has another type, or is a number out of range."""
+    """Raise ValueError unless each field has its declared type and each number is in range.
+
+    Numbers are at least 0 and less than ``LARGEST_NUMBER``.
+    """
     for name, field_type in _field_types(type(record)).items():
         value = getattr(record, name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)

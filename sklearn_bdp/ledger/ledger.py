@@ -38,7 +38,13 @@ from sklearn_bdp.ledger.backend import (
     other_format_error,
 )
 from sklearn_bdp.ledger.batch_record import LedgerTotals
-from sklearn_bdp.ledger.ledger_state import PAGE, RECENT, LedgerState, SystemNote, parse_entry
+from sklearn_bdp.ledger.ledger_state import (
+    N_RECENT,
+    PAGE_SIZE,
+    LedgerState,
+    SystemNote,
+    parse_entry,
+)
 from sklearn_bdp.ledger.postgresql import PostgreSQLBackend, is_url
 from sklearn_bdp.ledger.records import canonical, parse_json
 from sklearn_bdp.utils.hashing import keyed_digest, text_digest
@@ -95,7 +101,10 @@ class Chain:
 
 
 def backend_at(location: Any, *, timeout: float = 60.0) -> Backend:
-    """Return the backend of a location: a path, a URL, a backend, ``None`` for memory."""
+    """Return the backend of a location: a path, a URL, a backend, or None for memory.
+
+    ``timeout``: longest wait of the backend for a lock or a server, in seconds.
+    """
     if location is None:
         return MemoryBackend()
     if isinstance(location, Backend):
@@ -125,8 +134,8 @@ class Ledger:
         JSON contents of the notes that a new ledger starts with, by name (:class:`SystemNote` or
         str).
     older_data : callable or None
-        Takes nothing and returns the digest of the records in the form of version 0.1. It
-        identifies the records of an upgraded ledger.
+        Function without arguments that returns the digest of the records as version 0.1 computed
+        it. The header of an upgraded ledger has that digest.
     checks_head : bool
         Whether the stored head must be the last entry. False only for repairs.
     """
@@ -161,7 +170,7 @@ class Ledger:
             if isinstance(name, SystemNote)
         }
         self._is_marking = False  # whether the note of a move is being written
-        self._is_withheld = False  # whether this user may not read the secret state
+        self._is_secret_withheld = False  # whether this user may not read the secret state
         self._lock, self._owner_pid = threading.Lock(), os.getpid()
         if create and header is not None:
             user_notes = {
@@ -230,11 +239,9 @@ class Ledger:
 
     @contextlib.contextmanager
     def verified_state(self) -> Iterator[LedgerState]:
-        """Yield the state that this process has verified so far.
+        """Yield the state that this process has verified so far, under its thread lock.
 
-        New entries are read only if this process has no state yet, or lost it by an error. Recorded
-        answers never change, and later entries of other processes are read when a batch is written.
-        So this state suffices to look up answers before a batch and to describe them afterwards.
+        The backend is read only if this process has no state yet, or lost it by an error.
         """
         self.backend.check_process()
         if self._owner_pid != os.getpid():  # after a fork: the holder of the lock is not here
@@ -287,10 +294,10 @@ class Ledger:
 
     @contextlib.contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[LedgerState]:
-        """Yield the current state of the ledger, after reading the backend.
+        """Yield the state of the ledger after all entries of the backend were read and verified.
 
         With ``write=True`` the transaction holds the lock of the backend, and the state can append
-        one entry. LedgerUnavailableError is then raised if the ledger was moved, or if this user
+        one entry. Then LedgerUnavailableError is raised if the ledger was moved, or if this user
         may not read the secret state.
         """
         with self.verified_state():
@@ -301,7 +308,7 @@ class Ledger:
             with self.backend.lock(self.timeout):
                 self._catch_up()
                 self._check_not_moved(self._state)
-                if self._is_withheld:  # newly drawn noise would leak more than is charged
+                if self._is_secret_withheld:  # newly drawn noise would leak more than is charged
                     raise LedgerUnavailableError(
                         f"ledger {self.backend}: this user may not read the sealed noise of the "
                         "threshold in use, and therefore not query the holdout. The holdout was "
@@ -314,14 +321,16 @@ class Ledger:
                     del self._state._write
 
     def _catch_up(self):
-        """Verify every entry after those verified earlier, up to the head; set the state.
+        """Read and verify the entries that this process has not verified, and set the state.
 
         Raises LedgerError if the ledger is missing, damaged, of another format or of another
         holdout.
         """
         ledger_state = self._state
         while True:
-            contents = self.backend.read(0 if ledger_state is None else ledger_state.head[0], PAGE)
+            contents = self.backend.read(
+                0 if ledger_state is None else ledger_state.head[0], PAGE_SIZE
+            )
             if contents is None:
                 raise LedgerUnavailableError(
                     f"ledger {self.backend} was not found. It is not created anew, because that "
@@ -332,26 +341,23 @@ class Ledger:
             if contents.known_digest != ledger_state.head[1]:
                 raise corrupted_error(self.backend, "entries seen earlier are missing")
             for row in contents.rows:
-                is_recent = ledger_state.head[0] >= contents.head[0] - RECENT
+                is_recent = ledger_state.head[0] >= contents.head[0] - N_RECENT
                 last_number, last_digest = ledger_state.head
                 self._verify(row, last_number + 1, last_digest, checks_secret=is_recent)
                 self._add(ledger_state, row, is_recent=is_recent)
-                self._is_withheld = row.secret_text is None
+                self._is_secret_withheld = row.secret_text is None
                 self.secret_text = row.secret_text or self.secret_text
-            if len(contents.rows) < PAGE:
+            if len(contents.rows) < PAGE_SIZE:
                 break
         if self._checks_head and ledger_state.head != contents.head:
             raise corrupted_error(self.backend, "its log and its head do not agree")
         self._read_latest_record(ledger_state)
-        self._check_expected_head(ledger_state)  # after an error the next reader expects it, too
+        self._check_expected_head(ledger_state)  # if this raises, the expected head is kept
         self._state = ledger_state
         self._expected_head = None
 
     def _check_expected_head(self, ledger_state):
-        """Raise LedgerCorruptedError if a chain lacks a head that was seen earlier.
-
-        This process has seen that head, or the one that pickled the holdout.
-        """
+        """Raise LedgerCorruptedError if a state lacks the entry ``self._expected_head``, if any."""
         if self._expected_head is not None and self._expected_head[0] > 0:
             number, digest = self._expected_head
             if number > len(ledger_state.digests) or ledger_state.digests[number - 1] != digest:
@@ -360,7 +366,7 @@ class Ledger:
     def _add(self, ledger_state, row, *, is_recent):
         """Add a verified row to a state; raise LedgerCorruptedError if it cannot be parsed.
 
-        ``is_recent``: whether a batch is parsed; see :meth:`LedgerState.add`.
+        ``is_recent``: whether the row is parsed if it is a batch. Notes are always parsed.
         """
         try:
             ledger_state.add(row, is_recent=is_recent)
@@ -370,7 +376,7 @@ class Ledger:
         raise corrupted_error(self.backend, f"entry {number} cannot be read")
 
     def _read_latest_record(self, ledger_state):
-        """Let a state parse its latest batch; raise LedgerCorruptedError if that fails."""
+        """Set latest record and totals of a state; raise LedgerCorruptedError if that fails."""
         try:
             ledger_state.read_latest_record()
             return
@@ -381,9 +387,8 @@ class Ledger:
     def _verify(self, row, number, previous_digest, *, checks_secret=True):
         """Raise LedgerCorruptedError unless a row is entry ``number`` of the chain.
 
-        ``previous_digest``: link that the row must follow. ``checks_secret``: whether the secret
-        state must match its commitment. Secret states of earlier entries are not used again, and
-        need not match.
+        ``previous_digest``: digest of the entry before, or of the header. ``checks_secret``:
+        whether the secret state, unless it is None, must match its commitment.
         """
         stored_number, entry_kind, content, answers, secret_text, commitment, digest = row
         is_intact = (
@@ -398,7 +403,7 @@ class Ledger:
             raise corrupted_error(self.backend, f"the chain breaks at entry {number}")
 
     def _load(self, after_number, limit):
-        """Return at most ``limit`` rows after an entry number.
+        """Return the rows of entries with numbers above ``after_number``, at most ``limit``.
 
         Raise LedgerCorruptedError unless they are the entries that were verified earlier.
         """
@@ -412,7 +417,7 @@ class Ledger:
         return rows
 
     def _write(self, entry_kind, content, answers, secret_text):
-        """Write the entry that follows the head, and return it.
+        """Write the next entry, and return it as an :class:`Entry`.
 
         ``entry_kind``: "batch", "note" or "fact". ``content``: the :class:`BatchRecord` of a batch,
         or the JSON text of a note. ``answers``: the :class:`Answers` of a batch, or ().
@@ -443,7 +448,7 @@ class Ledger:
         return entry
 
     def _log(self, entry):
-        """Log the recorded entry, without values."""
+        """Log that an entry was recorded, with the number of answers and without scores."""
         if entry.record is None:
             _LOGGER.debug("ledger %s: note recorded", self.backend)
             return
@@ -476,7 +481,7 @@ class Ledger:
         if problems:
             raise LedgerMismatchError(
                 f"ledger {self.backend} belongs to another holdout: {' and '.join(problems)}. "
-                f"{self._fix(expected_header, header)} The holdout was not queried."
+                f"{self._fix_text(expected_header, header)} The holdout was not queried."
             )
         # A header of another version may lack fields.
         with contextlib.suppress(KeyError, AttributeError, ValueError):
@@ -484,24 +489,25 @@ class Ledger:
         raise corrupted_error(self.backend, "its header cannot be read")
 
     def _check_chain(self, header, contents):
-        """Raise LedgerError unless ledger and process have the same key, or no key."""
+        """Raise LedgerError unless ledger and process have the same key, or both have none."""
         if header.get("chain") != self._chain.kind:
             ledger_has_key = header.get("chain") == "hmac-sha256"
-            fix = "set to its key" if ledger_has_key else "unset, to trust a ledger that has no key"
+            fix_text = (
+                "set to its key" if ledger_has_key else "unset, to trust a ledger that has no key"
+            )
             raise LedgerError(
-                f"ledger {self.backend}: the environment variable {KEY_VARIABLE} must be {fix}. "
-                "The holdout was not queried."
+                f"ledger {self.backend}: the environment variable {KEY_VARIABLE} must be "
+                f"{fix_text}. The holdout was not queried."
             )
         if self._chain.link("header", contents.header) != contents.header_digest:
             problem = f"its header was edited, or sealed with another {KEY_VARIABLE}"
             raise corrupted_error(self.backend, problem)
 
     def _differences(self, expected_header, header):
-        """Return a list of texts on how the expected header differs from that of the ledger.
+        """Return texts on how the expected header differs from ``header``, that of the ledger.
 
-        Parameters are described with both values. Records are described without their values: by
-        their number, or by what may differ (column names, correlation, y or X). The list is empty
-        if the headers agree. If the records differ, it has that text only.
+        The list is empty if the headers agree. If the records differ, it has one text on the
+        records. Otherwise it has one text for each difference.
         """
         if not self._has_same_data(expected_header, header):
             return [f"other data ({self._data_difference(expected_header, header)})"]
@@ -514,10 +520,11 @@ class Ledger:
             differences.append(f"{name}={value!r} here, {ledger_value!r:.80} in the ledger")
         return differences
 
-    def _fix(self, expected_header, header):
-        """Return sentences on what to do about headers that differ.
+    def _fix_text(self, expected_header, header):
+        """Return sentences that advise the user how to make ``expected_header`` match ``header``.
 
-        The values in the ledger are repeated only if all differences are arguments of the user.
+        They contain values of ``header``, that of the ledger, only if all differences are in
+        arguments of ``HoldoutConfig`` or in ``correlation=None``.
         """
         if not self._has_same_data(expected_header, header):
             return _OTHER_DATA_FIX
@@ -535,21 +542,18 @@ class Ledger:
         return f"Set {', '.join(arguments)}, as in the first call."
 
     def _data_difference(self, expected_header, header):
-        """Return a text on how the records differ from those in the ledger, by both headers.
-
-        Headers have no digests of single columns, which would depend on holdout records.
-        """
-        n = _n_holdout_records(expected_header)
+        """Return a text on how the records differ from those in the ledger, by both headers."""
+        n_holdout = _n_holdout_records(expected_header)
         n_in_ledger = _n_holdout_records(header)
-        if None not in (n, n_in_ledger) and n != n_in_ledger:
-            return f"{n} holdout records here, {n_in_ledger} in the ledger"
+        if None not in (n_holdout, n_in_ledger) and n_holdout != n_in_ledger:
+            return f"{n_holdout} holdout records here, {n_in_ledger} in the ledger"
         if _has_other_columns(expected_header, header):
             return _OTHER_COLUMNS
         if expected_header["correlation"] != header.get("correlation"):
             return _describe_other_correlation(expected_header, header)
-        targets_fact = SystemNote.TARGETS.value
-        targets_digest = self._system_notes.get(targets_fact)
-        targets_digest_in_ledger = (header.get("facts") or {}).get(targets_fact)
+        targets_note_name = SystemNote.TARGETS.value
+        targets_digest = self._system_notes.get(targets_note_name)
+        targets_digest_in_ledger = (header.get("facts") or {}).get(targets_note_name)
         if None in (targets_digest, targets_digest_in_ledger):
             return "as many records, with other values or in another order, in X or y"
         if targets_digest != targets_digest_in_ledger:
@@ -565,10 +569,7 @@ class Ledger:
 
 
 def _has_other_columns(expected_header, header):
-    """Return whether two headers are about tables with different names of columns.
-
-    False if one of the headers has no digest of names.
-    """
+    """Return whether two headers have different digests of column names; False if one has none."""
     names_digest = expected_header.get("columns")
     names_digest_in_ledger = header.get("columns")
     has_both = None not in (names_digest, names_digest_in_ledger)
@@ -576,20 +577,21 @@ def _has_other_columns(expected_header, header):
 
 
 def _n_holdout_records(header):
-    """Return the number of holdout records in a header; None if the header lacks it."""
+    """Return the number of holdout records that a header states, or None."""
     settings = header.get("settings")
     return settings.get("n") if isinstance(settings, dict) else None
 
 
 def _describe_other_correlation(expected_header, header):
-    """Return a text with both descriptions of the dependence."""
+    """Return a text with the descriptions of ``correlation=`` in two headers."""
     return _OTHER_CORRELATION.format(expected_header.get("described"), header.get("described"))
 
 
 def _other_parameters(expected_header, header):
     """Return name, expected value and value in the ledger of each parameter that differs.
 
-    A ``beta`` in both is returned as ``confidence_level``. A value that the ledger lacks is None.
+    The result is a list of tuples. A ``beta`` in both headers is converted to a
+    ``confidence_level``. A value that the ledger lacks is None.
     """
     ledger_parameters = header.get("parameters")
     if not isinstance(ledger_parameters, dict):
@@ -611,14 +613,14 @@ def _other_parameters(expected_header, header):
 
 @strip_traceback_frames  # the path may be a URL with a password
 def read_notes(path: Any, name: Any, *, timeout: float = 60.0) -> list[Any]:
-    """Return the notes of a name in a ledger, for which no holdout is needed.
+    """Return the contents of the notes with a name in a ledger, without a holdout.
 
     Parameters
     ----------
     path : str, Path, LedgerURL, Backend or None
         The ledger; it need not exist.
     name : str or SystemNote
-        Name of the notes of a user, or of the package.
+        Name of notes of a user (str) or of the package (SystemNote).
     timeout : float, default=60.0
         Longest wait for other processes, in seconds.
 

@@ -20,11 +20,11 @@ from sklearn_bdp.ledger.records import AnswerRecord, Answers, History, canonical
 #: Cross-validated scores in [0, 1] that differ by at most this are the same, but for rounding.
 SAME_VALUE = 1e-6
 #: Largest number of entries that are read from a backend at once.
-PAGE = 500
+PAGE_SIZE = 500
 #: Number of latest entries that are parsed when a ledger is opened. Of earlier batches only the
 #: digest is verified; they are parsed when they are read. Also the largest number of parsed entries
 #: that stay in memory.
-RECENT = 1000
+N_RECENT = 1000
 
 
 class SystemNote(enum.Enum):
@@ -65,9 +65,9 @@ _SINGLE_VALUE_COLUMNS = {
 
 
 class _Index:
-    """Index of the answers by query key and by submitter, and the results of checks.
+    """Index of answers by query key and by submitter of predictions, and results of checks.
 
-    JSON texts are parsed at the first look-up.
+    JSON texts of answers are parsed at the next look-up.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class _Index:
         self._check_texts: list[str] = []  # JSON texts of batch records without answers
 
     def add(self, row: Row) -> None:
-        """Add the next entry, unless it is a note."""
+        """Add the row of the next entry; do nothing if it is a note."""
         if row.kind == "batch":
             if row.answers == "[]":
                 self._check_texts.append(row.content)
@@ -89,17 +89,17 @@ class _Index:
                 self._unparsed_answers.append((row.number, row.answers))
 
     def find(self, key: str) -> Sequence[tuple[int, int | None]]:
-        """Return entry number and position in the batch of the answers with a query key.
+        """Return pairs of entry number and position in the batch of the answers with a query key.
 
-        The position is None if all answers of a batch have the key.
+        The position is None if all answers of a batch have the key. Oldest first.
         """
         self._parse_answers()
         return self._answer_positions.get(key, ())
 
     def latest_entry(self, submitter: str, metric: str | None) -> int | None:
-        """Return the number of the latest entry that answers a submitter about a metric.
+        """Return the number of the latest entry with an answer to a submitter on a metric, or None.
 
-        None without such an entry.
+        A submitter is the name of the person or team whose predictions were scored.
         """
         self._parse_answers()
         return self._latest_entries.get((submitter, metric))
@@ -111,12 +111,12 @@ class _Index:
 
     def _parse_answers(self):
         """Index the answers that were added since the last look-up."""
-        for number, text in self._unparsed_answers:
+        for entry_number, answers_json in self._unparsed_answers:
             columns = {}  # columns by name in the ledger; "key", "by" and "metric" are read
             for name, pattern in _SINGLE_VALUE_COLUMNS.items():
-                match = pattern.search(text)
+                match = pattern.search(answers_json)
                 if match is None:
-                    columns = parse_json(text)
+                    columns = parse_json(answers_json)
                     break
                 columns[name] = match.groups()
             # A column with one value has this value for all answers of the batch.
@@ -124,14 +124,14 @@ class _Index:
             for index, key in enumerate(keys):
                 if key is not None:
                     key_position = index if len(keys) > 1 else None
-                    self._answer_positions.setdefault(key, []).append((number, key_position))
-            submitters = columns.get("by", [None])
+                    self._answer_positions.setdefault(key, []).append((entry_number, key_position))
+            submitters = columns.get("by", [None])  # who submitted predictions
             metrics = columns.get("metric", [None])
             for position in range(max(len(submitters), len(metrics))):
                 submitter = submitters[min(position, len(submitters) - 1)]
                 if submitter is not None:
                     metric = metrics[min(position, len(metrics) - 1)]
-                    self._latest_entries[submitter, metric] = number
+                    self._latest_entries[submitter, metric] = entry_number
         self._unparsed_answers = []
 
 
@@ -139,8 +139,8 @@ class LedgerState:
     """State of a ledger that a process has verified.
 
     The digests of all entries stay in memory. An entry that is read again must have the same
-    digest, so a damaged page of a file cannot replace a recorded answer. The state may be pickled
-    and then contains no noise. Inside a writing transaction one entry can be appended.
+    digest. A pickled state has no secret states. Inside a writing transaction one entry can be
+    appended.
 
     Parameters
     ----------
@@ -149,7 +149,8 @@ class LedgerState:
     header_digest : str
         Digest of the header.
     load : callable
-        ``load(after_number, limit)`` returns at most ``limit`` rows after an entry number.
+        ``load(after_number, limit)`` returns the rows of entries with numbers above
+        ``after_number``, at most ``limit``.
     """
 
     #: Method of the :class:`Ledger` that writes an entry; set inside a writing transaction only.
@@ -169,14 +170,14 @@ class LedgerState:
         #: Entries that were parsed last, by number.
         self._parsed_entries: collections.OrderedDict[int, Entry] = collections.OrderedDict()
         self._index = _Index()
-        self._history = History(), 0  # answers in the first entries, and the number of entries
+        self._history = History(), 0  # answers of the first entries, and number of these entries
         self._notes: dict[Any, list[Any]] = {
             name: [content] for name, content in header["notes"].items()
         }
         self._notes |= {SystemNote(name): [content] for name, content in header["facts"].items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes by name; rows are read from a copy of all without secret states."""
+        """Return the attributes by name, with all rows in memory and without secret states."""
         rows = [row._replace(secret_text="") for row in self.rows()]
         return vars(self) | {
             "_load": _LoadedRows(rows),
@@ -184,11 +185,11 @@ class LedgerState:
         }
 
     def add(self, row: Row, *, is_recent: bool = True) -> None:
-        """Add the row that follows the head, after its digest was verified.
+        """Add the row of the next entry, whose digest was verified.
 
-        Raises an error of any class if the row cannot be parsed. A batch that is not recent is not
-        parsed: its digest and the text of its answers are kept, and :meth:`read_latest_record`
-        parses its record if it is the latest.
+        A batch that is not recent is not parsed: its digest and the JSON text of its answers are
+        kept. If it is the latest batch, :meth:`read_latest_record` parses its record. Raises an
+        error of any class if a row cannot be parsed.
         """
         if row.kind == "batch" and not is_recent:
             self._unparsed_batch = row
@@ -201,66 +202,65 @@ class LedgerState:
         self.add_entry(row, parse_entry(row, previous_totals=self.totals if is_recent else None))
 
     def read_latest_record(self) -> None:
-        """Parse the record of the latest batch, which has the totals, if it was not parsed."""
+        """Set the latest record and the totals from the latest batch, if it was not parsed yet."""
         row = self._unparsed_batch
         self._unparsed_batch = None
         if row is not None:
             self._use_record(parse_entry(row, previous_totals=None).record)
 
     def add_entry(self, row: Row, entry: Entry) -> None:
-        """Add the entry that follows the head, as it is stored (``row``) and parsed.
+        """Add the next entry, as it is stored (``row``) and as it was parsed (``entry``).
 
-        The note that a final report was begun adds its charge to the totals.
+        The note that a final report was begun adds the code length of the report to the totals.
         """
         self._index.add(row)
         self.head = (entry.number, entry.digest)
         self.digests.append(entry.digest)
-        self._keep(entry)
+        self._cache_entry(entry)
         if entry.note is not None:
             name, content = entry.note
             self._notes.setdefault(name, []).append(content)
             if name is SystemNote.CLOSING:
                 self.read_latest_record()
-                self.totals = self.totals.with_unfinished_report(self._charge(content))
+                self.totals = self.totals.with_unfinished_report(self._report_charge(content))
         else:
             self._use_record(entry.record)
 
     def _use_record(self, record):
-        """Set the latest record and the totals from a record; None changes nothing."""
+        """Set the latest record and the totals from a BatchRecord; None changes nothing."""
         if record is not None:
             self.latest_record = record
             self.totals = record.totals
 
-    def _charge(self, closing):
-        """Return the charge of a final report that was begun, in nats.
+    def _report_charge(self, closing_content):
+        """Return the code length of a final report that was begun, in nats.
 
-        ``closing``: content of its note. Formats before 7 noted no charge; holdouts cannot be
-        queried from them.
+        ``closing_content``: content of the note that it was begun. Before format 7, 0 if missing.
         """
         if self.header["format"] < 7:
-            return closing.get("charge", 0.0)
-        return closing["charge"]
+            return closing_content.get("charge", 0.0)
+        return closing_content["charge"]
 
     def digest_before(self, number: int) -> str:
-        """Return the digest of the entry before entry ``number``, or of the header."""
+        """Return the digest of entry ``number - 1``, or of the header for ``number=1``."""
         return self.digests[number - 2] if number > 1 else self._header_digest
 
     # -- reading -----------------------------------------------------------------------------
 
     def rows(self, *, after_number: int = 0) -> Iterator[Row]:
-        """Yield the entries after a number as they are stored, oldest first."""
+        """Yield the stored rows of the entries with numbers above ``after_number``, in order."""
         while after_number < self.head[0]:
-            rows = self._load(after_number, min(PAGE, self.head[0] - after_number))
+            rows = self._load(after_number, min(PAGE_SIZE, self.head[0] - after_number))
             yield from rows
             after_number += len(rows)
 
     def entry(self, number: int) -> Entry:
-        """Return the entry of a number, from 1."""
+        """Return the parsed entry with a number, counted from 1."""
         entry = self._parsed_entries.get(number)
         if entry is None:
             (row,) = self._load(number - 1, 1)
             entry = self._parse(row)
-            self._keep(entry)
+            self._cache_entry(entry)
         return entry
 
     @property
@@ -269,14 +269,14 @@ class LedgerState:
         return self._later_entries(0)
 
     def _later_entries(self, after_number):
-        """Return an iterator over the entries after a number, oldest first."""
+        """Return an iterator over the entries with numbers above ``after_number``, in order."""
         numbers = range(after_number + 1, self.head[0] + 1)
         if all(number in self._parsed_entries for number in numbers):
             return iter([self._parsed_entries[number] for number in numbers])
         return map(self._parse, self.rows(after_number=after_number))
 
     def _parse(self, row):
-        """Return the entry of a verified row; raise LedgerCorruptedError if it has none."""
+        """Return the entry of a verified row; raise LedgerCorruptedError if it cannot be parsed."""
         try:
             return parse_entry(row, previous_totals=None)
         except Exception:  # its content may be arbitrary
@@ -285,10 +285,10 @@ class LedgerState:
             f"entry {row.number} of the ledger cannot be read. The holdout was not queried."
         )
 
-    def _keep(self, entry):
-        """Keep a parsed entry in memory, and drop the one that was parsed first if needed."""
+    def _cache_entry(self, entry):
+        """Keep a parsed entry in memory; of more than ``N_RECENT``, drop those parsed first."""
         self._parsed_entries[entry.number] = entry
-        while len(self._parsed_entries) > RECENT:
+        while len(self._parsed_entries) > N_RECENT:
             self._parsed_entries.popitem(last=False)
 
     def history(self) -> History:
@@ -308,7 +308,7 @@ class LedgerState:
         """Yield the record of each batch with answers, newest first."""
         end_number = self.head[0]
         while end_number > 0:
-            after_number = max(0, end_number - PAGE)
+            after_number = max(0, end_number - PAGE_SIZE)
             numbers = range(after_number + 1, end_number + 1)
             if all(number in self._parsed_entries for number in numbers):
                 entries = [self._parsed_entries[number] for number in numbers]
@@ -329,18 +329,18 @@ class LedgerState:
         """Return the field ``checks`` of each :class:`BatchRecord` that has it, oldest first."""
         return self._index.checks()
 
-    def match(self, queries: Any) -> dict[tuple[str, float | None, str | None], AnswerRecord]:
-        """Return the recorded answers to queries ``(key, cv_score, metric)``, by query.
+    def find_answers(
+        self, queries: Any
+    ) -> dict[tuple[str, float | None, str | None], AnswerRecord]:
+        """Return the latest recorded answer to each query ``(key, cv_score, metric)``, by query.
 
-        A query was answered if the same key was recorded with the same metric and, but for
-        rounding, the same cross-validated score in [0, 1]. If ``cv_score`` is None, the key alone
-        identifies the query. Of several recorded answers the latest is returned. Queries without a
-        recorded answer are missing in the result. Scores are in [0, 1].
+        Keys and, unless ``cv_score`` is None, metrics must be equal, and cross-validated scores may
+        differ by rounding. Scores are in [0, 1]. Queries without an answer are left out.
         """
         answers = {}
         for key, cv_score, metric in queries:
-            for number, position in self._index.find(key):
-                batch_answers = self.entry(number).answers
+            for entry_number, position in self._index.find(key):
+                batch_answers = self.entry(entry_number).answers
                 for answer in batch_answers if position is None else [batch_answers[position]]:
                     if cv_score is None or (
                         answer.metric == metric and abs(answer.cv_score - cv_score) <= SAME_VALUE
@@ -349,7 +349,10 @@ class LedgerState:
         return answers
 
     def last_value(self, submitter: str | None, metric: str | None) -> float | None:
-        """Return the latest verified score in [0, 1] of a submitter on a metric, or ``None``."""
+        """Return the latest verified score of a submitter's predictions on a metric, or None.
+
+        The score is in [0, 1].
+        """
         if submitter is None:
             return None
         number = self._index.latest_entry(submitter, metric)
@@ -363,11 +366,11 @@ class LedgerState:
         return values[-1]
 
     def notes(self, name: Any) -> list[Any]:
-        """Return contents of all notes of a name, a :class:`SystemNote` or str, oldest first."""
+        """Return contents of all notes with a name (:class:`SystemNote` or str), oldest first."""
         return list(self._notes.get(name, ()))
 
     def moved_to(self) -> str | None:
-        """Return the location that the latest mark of a move names; None without one."""
+        """Return the location to which the ledger was moved; None if it was not moved."""
         move_notes = self.notes(SystemNote.MOVED)
         return move_notes[-1]["to"] if move_notes else None
 
@@ -393,12 +396,11 @@ class LedgerState:
         return self._write("batch", record, answers, secret_text).answers
 
     def note(self, name: Any, content: Any, *, secret_text: str = "") -> None:
-        """Write a note with its JSON content, and the JSON text of a secret state, if any.
+        """Write a note: a JSON-serializable content under a name.
 
-        Notes are facts about a holdout that must be stored in order with its answers: how the data
-        were split, that a report was begun, which fits are finished. A note must not contain
-        anything that was computed from holdout scores, except released values. ``name``: a
-        :class:`SystemNote` for a note of the package, a str for a note of a user.
+        Except for released values, nothing in a note may be computed from holdout scores.
+        ``name``: a :class:`SystemNote` for a note of the package, a str for a note of a user.
+        ``secret_text``: JSON text of the secret state. Empty if the note does not change it.
         """
         entry_kind = "note"
         stored_name = name
@@ -410,13 +412,13 @@ class LedgerState:
 
 
 class _LoadedRows:
-    """Rows of a pickled state in memory, read as from a ledger."""
+    """Function that returns rows of a pickled state from memory."""
 
     def __init__(self, rows):
         self.rows = rows
 
     def __call__(self, after_number, limit):
-        """Return at most ``limit`` rows after an entry number."""
+        """Return the rows of entries with numbers above ``after_number``, at most ``limit``."""
         return self.rows[after_number : after_number + limit]
 
 
@@ -429,7 +431,7 @@ def parse_entry(row: Any, *, previous_totals: LedgerTotals | None) -> Entry:
         A stored entry. Its ``content`` and ``answers`` may also be the :class:`BatchRecord` and
         the :class:`Answers` of a new batch, which are not checked again.
     previous_totals : LedgerTotals or None
-        Totals before the entry, which it must continue. None: they are not checked.
+        Totals before the entry, from which its totals must follow. None: no check.
 
     Raises
     ------
@@ -455,7 +457,10 @@ def parse_entry(row: Any, *, previous_totals: LedgerTotals | None) -> Entry:
 
 
 def _parse_note(fields, *, is_system_note):
-    """Return the name and the content of a note from its parsed JSON."""
+    """Return the name and the content of a note from its parsed JSON.
+
+    The name is a :class:`SystemNote` or a str. Raises an error if the JSON is not a note.
+    """
     name = SystemNote(fields["name"]) if is_system_note else fields["name"]
     if fields.keys() != {"name", "content"} or not isinstance(fields["name"], str):
         raise ValueError("no note")
@@ -463,10 +468,9 @@ def _parse_note(fields, *, is_system_note):
 
 
 def _check_continuation(record, answers, previous_totals):
-    """Raise ValueError unless the totals of a record follow from the totals before it.
+    """Raise ValueError unless the counts of a batch record follow from the totals before it.
 
-    The totals of a batch count its answers. A record without answers adds the result of a check
-    and its cost, or it closes the holdout.
+    A record without answers must add the result of a check, or close the holdout.
     """
     totals = record.totals
     n_corrected = 0
@@ -484,7 +488,10 @@ def _check_continuation(record, answers, previous_totals):
 
 
 def _continues_without_answers(record, previous_totals):
-    """Return whether a record without answers closes the holdout or adds results of checks."""
+    """Return whether a batch record without answers closes the holdout or adds check results.
+
+    Its totals must also follow from ``previous_totals``.
+    """
     totals = record.totals
     if totals.closed and not previous_totals.closed:
         is_next_number = totals.number == previous_totals.number + 1

@@ -1,7 +1,7 @@
 """Maintenance of ledgers: list, copy, move, upgrade, repair and delete.
 
-These functions must not give a holdout a second budget by accident. A move marks its source before
-the target exists, an upgrade keeps the older ledger, and a copy that fails is deleted.
+A move marks its source before the target exists, an upgrade keeps the older ledger, and a copy that
+fails is deleted.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def copy_ledger(source: Any, target: Any) -> tuple[int, str]:
 
 
 def move_ledger(source: Any, target: Any) -> tuple[int, str]:
-    """Move a ledger; return number and digest of the last entry.
+    """Move a ledger; return number and digest of the last entry that was moved.
 
-    From then on the source answers no query and names the target. The source is marked first, so
-    that both never answer at the same moment. The same call completes an interrupted move. If the
-    target cannot be created, the mark is withdrawn, unless the target may have a ledger of the same
-    records. Raises LedgerError if the source was moved elsewhere, or if the target has another
-    ledger.
+    The source is marked first, so that both never answer at the same moment. A marked source
+    answers no query, and its errors name the target. The same call completes an interrupted move.
+    If the target cannot be created, the mark is withdrawn, unless the target may have a ledger of
+    the same holdout records. Raises LedgerError if the source was moved elsewhere, or if the target
+    has another ledger.
     ``source``, ``target``: locations as for :class:`~sklearn_bdp.ledger.ledger.Ledger`.
     """
     source_ledger = Ledger(source)
@@ -91,20 +91,20 @@ def move_ledger(source: Any, target: Any) -> tuple[int, str]:
     contents = _read_contents(source_ledger.backend)
     rows = contents.rows[:-1]  # all but the note of the move
     head = head_of(contents.header_digest, rows)
-    if _continues(target_backend, contents.header_digest, head):
+    if _has_ledger_up_to(target_backend, contents.header_digest, head):
         Ledger(target_backend)  # verifies the entries
         return head
     try:
         return _create(target_backend, contents.header, contents.header_digest, rows, head=head)
     except BaseException:
         # If the target cannot be read, the source stays marked: it may have been created.
-        if not _has_same_records(target_backend, contents.header):
+        if not _has_same_holdout_records(target_backend, contents.header):
             source_ledger.mark_moved(None)
         raise
 
 
-def _continues(backend, header_digest, head):
-    """Return whether a backend has the ledger with a header, up to an entry or beyond.
+def _has_ledger_up_to(backend, header_digest, head):
+    """Return whether a backend has a ledger with a header and an entry; later ones are ignored.
 
     ``head``: number and digest of the entry.
     """
@@ -117,8 +117,8 @@ def _continues(backend, header_digest, head):
     )
 
 
-def _has_same_records(backend, header_text):
-    """Return whether a backend has a ledger of the same records as a header."""
+def _has_same_holdout_records(backend, header_text):
+    """Return whether a backend has a ledger of the holdout records that a header describes."""
     contents = backend.read(0, 1)
     if contents is None:
         return False
@@ -128,9 +128,9 @@ def _has_same_records(backend, header_text):
 def upgrade_ledger(location: Any) -> str:
     """Write a ledger in the format of this version; return the location of the older one.
 
-    A file is replaced in one step, and the older one stays beside it. In a database the tables of
-    the older version stay as they are, and the result is a text that names them. Raises
-    LedgerVersionError if the ledger has this format, and LedgerError if it cannot be upgraded.
+    A file is replaced in one step, and the older one stays beside it. In a database the older
+    tables stay as they are, and the result is a text that describes them. Raises LedgerVersionError
+    if the ledger has this format already, and LedgerError if it cannot be upgraded.
     """
     older_ledger = Ledger(location)
     older_format = older_ledger.header["format"]
@@ -174,8 +174,8 @@ def upgrade_ledger(location: Any) -> str:
 def repair_ledger(location: Any) -> tuple[int, str] | None:
     """Set the stored head to the last entry, if it differs and all entries are intact.
 
-    No entry is changed or removed: recorded answers stay charged. Returns number and digest of the
-    last entry, or None if the stored head was correct.
+    No entry is changed or removed. Returns number and digest of the last entry, or None if the
+    stored head was correct.
     """
     ledger = Ledger(location, checks_head=False)
     with ledger.backend.lock(ledger.timeout):
@@ -204,10 +204,10 @@ def _read_contents(backend: Backend) -> LedgerContents:
 
 
 def _create(backend, header, header_digest, rows, *, head):
-    """Create a ledger, verify it and return its head; delete it if that fails.
+    """Create a ledger, verify it, and return ``head``; delete the ledger if verification fails.
 
-    ``head``: that of ``rows``, which the new ledger must have. Raises LedgerError if the backend
-    cannot create a ledger because it has one.
+    ``head``: number and digest of the last of ``rows``. Raises LedgerError if the backend has a
+    ledger already.
     """
     if not backend.create(header, header_digest, rows):
         raise _exists_error(backend)
@@ -223,21 +223,21 @@ def _create(backend, header, header_digest, rows, *, head):
 
 
 def _exists_error(backend):
-    """Return the error for a target that has a ledger already."""
+    """Return the LedgerError for a target of a copy that has a ledger already."""
     return LedgerError(f"there is a ledger at {backend} already. Nothing was copied.")
 
 
 def _convert(contents: LedgerContents) -> tuple[str, str, list[Row]]:
-    """Return header, its digest and rows in the format of this version, with new digests.
+    """Return header text, its digest and rows in the format of this version, with new digests.
 
-    ``contents``: those of a ledger of an earlier format.
+    ``contents``: contents of a ledger of an earlier format.
     """
     older_header = parse_json(contents.header)
     chain = Chain()
-    header = canonical(
+    header_text = canonical(
         older_header | {"format": FORMAT, "columns": None, "upgraded_from": older_header["format"]}
     )
-    header_digest = chain.link("header", header)
+    header_digest = chain.link("header", header_text)
     digest = header_digest
     rows = []
     for row in contents.rows:
@@ -248,11 +248,11 @@ def _convert(contents: LedgerContents) -> tuple[str, str, list[Row]]:
             content = _with_charge(content)
         digest = chain.link(digest, row.kind, content, row.answers, row.commitment)
         rows.append(row._replace(content=content, digest=digest))
-    return header, header_digest, rows
+    return header_text, header_digest, rows
 
 
 def _has_uncharged_report(contents):
-    """Return whether a final report was begun without a charge and did not finish (theory G35)."""
+    """Return whether a ledger has an unfinished final report without a charge (theory G35)."""
     batch_texts = [row.content for row in contents.rows if row.kind == "batch"]
     note_texts = [row.content for row in contents.rows if row.kind == "fact"]
     is_closed = any('"closed":true' in text for text in batch_texts)
@@ -260,9 +260,9 @@ def _has_uncharged_report(contents):
 
 
 def _with_charge(note_text):
-    """Return the JSON text of a system note; a note of a final report gets a charge of 0.
+    """Return the JSON text of a system note, with a charge of 0 if it can have one and lacks it.
 
-    Notes that have a charge and notes of other names are returned unchanged.
+    Only notes that a final report was begun have a charge. Other texts are returned unchanged.
     """
     note = parse_json(note_text)
     if note["name"] != SystemNote.CLOSING.value or "charge" in note["content"]:
@@ -272,9 +272,9 @@ def _with_charge(note_text):
 
 
 def _with_finding(record_text):
-    """Return the JSON text of a batch, with the result of a check as ``finding``.
+    """Return the JSON text of a batch record, with the result of a check named ``finding``.
 
-    Format 5 stored this result as ``word``. Other texts are returned unchanged.
+    Format 5 named this result ``word``. A text without it is returned unchanged.
     """
     record = parse_json(record_text)
     checks = record.get("checks", {})
@@ -286,11 +286,8 @@ def _with_finding(record_text):
 
 @contextlib.contextmanager
 def _without_writers(ledger: Ledger) -> Iterator[None]:
-    """Keep writers out of a file during an upgrade.
-
-    In a database the older version has no function that takes the lock.
-    """
-    if isinstance(ledger.backend, PostgreSQLBackend):
+    """Return a context manager that locks a ledger file; it does nothing for a database."""
+    if isinstance(ledger.backend, PostgreSQLBackend):  # version 0.1 has no function for the lock
         yield
         return
     with ledger.backend.lock(ledger.timeout):

@@ -53,7 +53,7 @@ class _Session:
         self.connection: Any = None
 
     def is_open(self) -> bool:
-        """Return whether there is a connection that was not closed."""
+        """Return whether there is an open connection."""
         return self.connection is not None and not self.connection.closed
 
     def close(self) -> None:
@@ -68,7 +68,11 @@ class _Session:
 
     @strip_traceback_frames  # the frames hold the password
     def connect(self, timeout: float) -> None:
-        """Open a connection whose waits are bounded by a timeout in seconds."""
+        """Open the connection of this session.
+
+        ``timeout``: seconds, from which the time limits of libpq and TCP follow. Parameters of the
+        URL replace these limits.
+        """
         import psycopg
 
         milliseconds = max(1, math.ceil(1000 * timeout))
@@ -81,7 +85,7 @@ class _Session:
             "keepalives_count": 3,
             "tcp_user_timeout": milliseconds,
         }
-        parameters = psycopg.conninfo.conninfo_to_dict(self.url.connection)
+        parameters = psycopg.conninfo.conninfo_to_dict(self.url.connection_url)
         connection = psycopg.connect(
             autocommit=True, prepare_threshold=None, **(defaults | parameters)
         )
@@ -104,13 +108,13 @@ _SESSIONS: weakref.WeakValueDictionary[tuple[Any, ...], _Session] = weakref.Weak
 
 
 def _session_of(url: LedgerURL) -> _Session:
-    """Return the session of this process for a URL, which is new if no backend holds one."""
+    """Return the session that backends of this process with the same URL share."""
     # This single operation is atomic and needs no lock, which a fork could inherit.
-    return _SESSIONS.setdefault((os.getpid(), str(url), url.connection), _Session(url))
+    return _SESSIONS.setdefault((os.getpid(), str(url), url.connection_url), _Session(url))
 
 
 class PostgreSQLBackend(Backend):
-    """Entries of one holdout in the tables of a database.
+    """Ledger entries of one holdout in the tables of a PostgreSQL database.
 
     The table of ledgers has one row for each holdout, which writers lock. Waits are bounded: by
     the server (``statement_timeout``, ``lock_timeout``,
@@ -141,7 +145,7 @@ class PostgreSQLBackend(Backend):
             finally:
                 session.in_use.release()
 
-    # -- the four methods ---------------------------------------------------------------------
+    # -- methods of Backend -------------------------------------------------------------------
 
     def create(self, header, header_digest, rows=()):
         """Create a ledger in one transaction, unless it exists; create missing tables.
@@ -152,8 +156,9 @@ class PostgreSQLBackend(Backend):
         header_fields = parse_json(header)
         data_digest = header_fields.get("data", header_digest)
         chain_type = header_fields.get("chain", "")
-        is_upgrade = "upgraded_from" in header_fields  # a ledger of this name may exist
-        with self._translated(), self._free_session() as session:
+        # An upgrade creates a ledger beside tables of version 0.1 with the same holdout name.
+        is_upgrade = "upgraded_from" in header_fields
+        with self._raising_ledger_errors(), self._free_session() as session:
             exists = self._read(session, 0, 1) is not None
             if exists and not (is_upgrade and self._reads_older_tables()):
                 return False
@@ -163,10 +168,10 @@ class PostgreSQLBackend(Backend):
                 # This lock comes first, so that two processes do not create tables together.
                 self._execute(connection, "SELECT pg_advisory_xact_lock({advisory_lock})")
                 self._make_tables(connection, data_digest, is_upgrade=is_upgrade)
-                create = "SELECT {schema}.sklearn_bdp_create(%s, %s, %s, %s, %s)"
+                create_sql = "SELECT {schema}.sklearn_bdp_create(%s, %s, %s, %s, %s)"
                 values = (self.url.holdout, header, header_digest, data_digest, chain_type)
-                # A holdout of the same name or the same records, or None.
-                (recorded_holdout,) = self._execute(connection, create, values).fetchone()
+                # Name of the holdout that has this name or these records already, or None.
+                (recorded_holdout,) = self._execute(connection, create_sql, values).fetchone()
                 if recorded_holdout is None:
                     head = head_of(header_digest, ())
                     for row in rows:
@@ -181,8 +186,11 @@ class PostgreSQLBackend(Backend):
         return recorded_holdout is None
 
     def read(self, after_number, limit=None):
-        """Return the contents of the ledger at one moment, None without a ledger."""
-        with self._translated():
+        """Return header, head and entries with numbers above ``after_number`` (at most ``limit``).
+
+        None without a ledger.
+        """
+        with self._raising_ledger_errors():
             if self._locked_connection is not None:
                 return self._select_contents(self._locked_connection, after_number, limit)
             with self._free_session() as session:
@@ -203,7 +211,7 @@ class PostgreSQLBackend(Backend):
                     f"ledger {self} is in use by another thread of this process for longer than "
                     "ledger_timeout. The holdout was not queried. Try again."
                 )
-            with self._translated():
+            with self._raising_ledger_errors():
                 self._begin_writing(session, timeout)
                 self._locked_connection = session.connection
             yield
@@ -218,12 +226,12 @@ class PostgreSQLBackend(Backend):
     def append(self, expected_head, row):
         """Store the next entry, inside :meth:`lock`.
 
-        If the reply to COMMIT is lost, this looks whether the entry was stored, and raises
-        LedgerUnavailableError if it was not or the server cannot be reached.
+        Raises LedgerCorruptedError unless ``expected_head`` is the stored head. If the reply to
+        COMMIT is lost, raises LedgerUnavailableError unless the entry is found in the ledger.
         """
         import psycopg
 
-        with self._translated():
+        with self._raising_ledger_errors():
             connection = self._locked_connection
             if not self._append_row(connection, expected_head, row):
                 raise corrupted_error(self, "its head was moved")
@@ -243,16 +251,16 @@ class PostgreSQLBackend(Backend):
 
     def set_head(self, head):
         """Set the stored head, inside :meth:`lock`. Only for repairs by the owner of the tables."""
-        with self._translated():
-            update = (
+        with self._raising_ledger_errors():
+            update_sql = (
                 "UPDATE {schema}.sklearn_bdp_ledger SET number = %s, digest = %s WHERE holdout = %s"
             )
-            self._execute(self._locked_connection, update, (*head, self.url.holdout))
+            self._execute(self._locked_connection, update_sql, (*head, self.url.holdout))
             self._execute(self._locked_connection, "COMMIT")
 
     def delete(self):
         """Delete the ledger and its entries. Only for the owner of the tables."""
-        with self._translated():
+        with self._raising_ledger_errors():
             if self._locked_connection is None:
                 with self._free_session() as session:
                     self._begin(session, "BEGIN")
@@ -268,11 +276,11 @@ class PostgreSQLBackend(Backend):
         """Delete the rows of this holdout from the tables, and commit."""
         parameters = {"holdout": self.url.holdout}
         # The triggers of the tables allow the deletion of the holdout in this setting.
-        allow_deletion = "SELECT set_config('sklearn_bdp.delete', %(holdout)s, true)"
-        self._execute(connection, allow_deletion, parameters)
+        allow_deletion_sql = "SELECT set_config('sklearn_bdp.delete', %(holdout)s, true)"
+        self._execute(connection, allow_deletion_sql, parameters)
         for table in ("sklearn_bdp_log", "sklearn_bdp_ledger"):
-            delete = f"DELETE FROM {{schema}}.{table} WHERE holdout = %(holdout)s"
-            self._execute(connection, delete, parameters)
+            delete_sql = f"DELETE FROM {{schema}}.{table} WHERE holdout = %(holdout)s"
+            self._execute(connection, delete_sql, parameters)
         self._execute(connection, "COMMIT")
 
     def holdouts(self):
@@ -281,7 +289,7 @@ class PostgreSQLBackend(Backend):
         Ledgers of version 0.1 in any schema that this role can read are included.
         """
         names = set()
-        with self._translated(), self._free_session() as session:
+        with self._raising_ledger_errors(), self._free_session() as session:
             self._begin(session, "BEGIN READ ONLY")
             try:
                 for relations in self._readable_relations(session.connection):
@@ -297,9 +305,9 @@ class PostgreSQLBackend(Backend):
         return sorted(names)
 
     def _readable_relations(self, connection):
-        """Yield names of schema, ledger relation and entry relation that this role can read.
+        """Yield names of a schema and of its tables or views of ledgers and of entries.
 
-        These are the schema of the URL, and schemas with tables of version 0.1.
+        They are readable for this role, and in the schema of the URL or of version 0.1.
         """
         layouts = self._execute(connection, sql_texts.LAYOUTS).fetchall()
         for schema, is_readable, has_views in layouts:
@@ -310,7 +318,7 @@ class PostgreSQLBackend(Backend):
     # -- reading ------------------------------------------------------------------------------
 
     def _read(self, session, after_number, limit=None):
-        """Return the contents of the ledger in a new transaction, None without a ledger."""
+        """Return the result of :meth:`read`, in a new transaction of a session."""
         self._begin(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
             return self._select_contents(session.connection, after_number, limit)
@@ -318,13 +326,13 @@ class PostgreSQLBackend(Backend):
             self._roll_back(session)
 
     def _select_contents(self, connection, after_number, limit=None):
-        """Return the contents of the ledger inside a transaction, None without a ledger."""
+        """Return the result of :meth:`read`, inside a transaction of a connection."""
         # Rights may be granted while this process runs, and a ledger may be created or upgraded.
         is_outdated = (
             self._relations is None or self._relations[1:] == _VIEWS or self._reads_older_tables()
         )
         if is_outdated:
-            self._relations = self._find_relations(connection)
+            self._relations = self._relations_of_holdout(connection)
         if self._relations is None:
             return None
         parameters = {"holdout": self.url.holdout, "after": after_number, "limit": limit}
@@ -332,7 +340,7 @@ class PostgreSQLBackend(Backend):
         if header_and_head is None:
             self._relations = None
             return None
-        # The last one is the digest of entry ``after_number``, None if it is missing.
+        # known_digest: digest of entry ``after_number``, None if it is missing.
         header, header_digest, number, digest, known_digest = header_and_head
         rows = [Row(*row) for row in self._query(connection, sql_texts.ENTRIES, parameters)]
         return LedgerContents(
@@ -343,8 +351,11 @@ class PostgreSQLBackend(Backend):
             rows=rows,
         )
 
-    def _find_relations(self, connection):
-        """Return names of schema, ledger relation and entry relation with this holdout, or None."""
+    def _relations_of_holdout(self, connection):
+        """Return names of the schema, ledger table and entry table with this holdout, or None.
+
+        The tables are views if this role may read only these.
+        """
         own_schema = self.url.schema
         layouts = {
             name: _Layout(is_readable, has_views)
@@ -369,13 +380,13 @@ class PostgreSQLBackend(Backend):
         return None
 
     def _reads_older_tables(self):
-        """Return whether the ledger is in tables that version 0.1 created in another schema."""
+        """Return whether the ledger is read from tables of version 0.1 in another schema."""
         return self._relations is not None and self._relations[0] != self.url.schema
 
     def _query(self, connection, statement, parameters, *, relations=None):
         """Execute a query and return its cursor.
 
-        ``relations``: names of schema, ledger relation and entry relation, by default those in use.
+        ``relations``: names of schema, ledger table and entry table; None: ``self._relations``.
         """
         schema, ledger, log = relations or self._relations
         return self._execute(
@@ -385,17 +396,17 @@ class PostgreSQLBackend(Backend):
     # -- writing ------------------------------------------------------------------------------
 
     def _make_tables(self, connection, data_digest, *, is_upgrade):
-        """Create the tables if the schema of the URL has none.
+        """Create tables of this version in the schema of the URL, unless it has them.
 
         Raises LedgerMismatchError if another schema that this role can read has a ledger of the
         same records or the same name.
-        ``data_digest``: of the holdout records; ``is_upgrade``: whether the ledger is upgraded from
-        tables of version 0.1, which then do not count.
+        ``data_digest``: digest of the holdout records. ``is_upgrade``: whether tables of version
+        0.1 are ignored.
         """
-        has_tables = False
+        has_current_tables = False
         for schema, is_readable, has_views in self._execute(connection, sql_texts.LAYOUTS):
             if schema == self.url.schema:
-                has_tables = has_views
+                has_current_tables = has_views  # version 0.1 created no views
             elif is_readable and (has_views or not is_upgrade):
                 parameters = {"holdout": self.url.holdout, "data": f'"data":"{data_digest}"'}
                 relations = (schema, *_TABLES)
@@ -404,61 +415,57 @@ class PostgreSQLBackend(Backend):
                 ).fetchone()
                 if recorded_row is not None:
                     raise self._second_ledger_error(recorded_row[0], schema)
-        if not has_tables:
+        if not has_current_tables:
             self._execute(connection, sql_texts.TABLES)
 
     def _append_row(self, connection, expected_head, row):
-        """Append an entry, and return True.
-
-        If the head is not as expected, nothing is written and the result is False.
-        """
-        append = f"SELECT {{schema}}.sklearn_bdp_append({', '.join(['%s'] * 10)})"
+        """Append an entry; return False, and write nothing, unless ``expected_head`` is stored."""
+        append_sql = f"SELECT {{schema}}.sklearn_bdp_append({', '.join(['%s'] * 10)})"
         values = (self.url.holdout, *expected_head, *row)
-        (is_appended,) = self._execute(connection, append, values).fetchone()
+        (is_appended,) = self._execute(connection, append_sql, values).fetchone()
         return is_appended
 
     def _begin_writing(self, session, timeout):
-        """Begin a transaction and lock the row of this holdout; wait at most ``timeout`` seconds.
+        """Begin a transaction and lock the row of this holdout in the table of ledgers.
 
-        Without tables of this version nothing is locked, and the transaction only reads.
+        Raises LedgerBusyError if the row is not free within ``timeout`` seconds. Without tables of
+        this version nothing is locked, and the transaction is read-only.
         """
         import psycopg
 
-        milliseconds = max(1, math.ceil(1000 * timeout))
-        lock_row = (
-            f"SET LOCAL lock_timeout = {milliseconds}; "
+        timeout_milliseconds = max(1, math.ceil(1000 * timeout))
+        lock_row_sql = (
+            f"SET LOCAL lock_timeout = {timeout_milliseconds}; "
             "SET LOCAL application_name = {writer}; SELECT {schema}.sklearn_bdp_lock({holdout})"
         )
         now = datetime.datetime.now(datetime.UTC)
         sql_literals = {"writer": _application_name(start=now), "holdout": self.url.holdout}
         try:
-            self._begin(session, "BEGIN", lock_row, **sql_literals)
+            self._begin(session, "BEGIN", lock_row_sql, **sql_literals)
         except psycopg.errors.LockNotAvailable:
             self._roll_back(session)
             raise LedgerBusyError(
-                f"ledger {self} is held {self._holder(session)} for longer than ledger_timeout "
-                f"({timeout:g} s). The holdout was not queried. Try again, or end that process."
+                f"ledger {self} is held {self._describe_writer(session)} for longer than "
+                f"ledger_timeout ({timeout:g} s). The holdout was not queried. Try again, or end "
+                "that process."
             ) from None
         except (psycopg.errors.UndefinedFunction, psycopg.errors.InvalidSchemaName):
             self._roll_back(session)
             # There are tables of version 0.1, or none. Reading raises the error for each case.
             self._begin(session, "BEGIN READ ONLY")
 
-    def _holder(self, session):
-        """Return a clause of a message that describes the current writer, from "by" on.
-
-        It names no role if the writer is unknown.
-        """
+    def _describe_writer(self, session):
+        """Return a clause on the current writer for a message, such as "by role 'ann' (...)"."""
         import psycopg
 
         try:
             parameters = {"holdout": self.url.holdout}
-            writer = self._execute(session.connection, sql_texts.HOLDER, parameters).fetchone()
+            writer_row = self._execute(session.connection, sql_texts.HOLDER, parameters).fetchone()
         except psycopg.Error:
-            writer = None
-        if writer is None:
+            writer_row = None
+        if writer_row is None:
             return "by another process"
-        role, application, address, start_time = writer
+        role, application, address, start_time = writer_row
         phrases = [f"by role {role!r} ({application})"]
         if address is not None:
             phrases.append(f"from {address}")
@@ -467,10 +474,10 @@ class PostgreSQLBackend(Backend):
         return " ".join(phrases)
 
     def _is_recorded(self, row):
-        """Return whether an entry was recorded; None if the server cannot be reached in time."""
+        """Return whether an entry is in the ledger; None if the server cannot be reached."""
         session = self._own_session()
         try:
-            with self._translated():
+            with self._raising_ledger_errors():
                 # The lock waits for the end of the lost transaction.
                 self._begin_writing(session, self._timeout)
                 contents = self._select_contents(session.connection, row.number)
@@ -481,7 +488,7 @@ class PostgreSQLBackend(Backend):
     # -- the connection -----------------------------------------------------------------------
 
     def _own_session(self):
-        """Return the session that all backends of this process with the same URL share."""
+        """Return the session that backends of this process with the same URL share."""
         if self._session is None or self._session.owner_pid != os.getpid():
             self._session = _session_of(self.url)
             self._locked_connection = None
@@ -504,22 +511,21 @@ class PostgreSQLBackend(Backend):
             if temporary_session is not None:
                 temporary_session.close()
 
-    def _begin(self, session, begin, *later_statements, **sql_names):
-        """Execute a BEGIN statement, time limits and later statements.
+    def _begin(self, session, begin_sql, *later_statements, **sql_names):
+        """Execute a BEGIN statement, statements that set time limits, and later statements.
 
-        If the server was restarted meanwhile, this opens a new connection. The server ends
-        statements that take too long, and an idle writer's transaction. ``sql_names``: see
-        :meth:`_complete`.
+        A session without a usable connection is connected first. ``sql_names``: values of the names
+        in braces in the statements, as for :meth:`_complete`.
         """
         import psycopg
 
         milliseconds = max(1, math.ceil(1000 * self._timeout))
         idle_milliseconds = max(milliseconds, math.ceil(1000 * _MIN_IDLE_TIMEOUT))
-        limits = (
+        time_limits_sql = (
             f"SET LOCAL statement_timeout = {milliseconds + 500}; "  # later than lock_timeout
             f"SET LOCAL idle_in_transaction_session_timeout = {idle_milliseconds}"
         )
-        statement = "; ".join([begin, limits, *later_statements])
+        statement = "; ".join([begin_sql, time_limits_sql, *later_statements])
         if session.is_open():
             self._roll_back(session)
         if session.is_open():
@@ -536,8 +542,8 @@ class PostgreSQLBackend(Backend):
         """Execute a statement and return its cursor.
 
         If the server does not reply in time, this closes the connection and raises
-        LedgerUnavailableError. ``parameters``: values of the placeholders of the statement, None
-        without any; ``sql_names``: see :meth:`_complete`.
+        LedgerUnavailableError. ``parameters``: values of the placeholders (``%s``), None without
+        any. ``sql_names``: values of the names in braces, as for :meth:`_complete`.
         """
         query = self._complete(statement, **sql_names) if "{" in statement else statement
         with _reply_within(connection, self._timeout + _GRACE) as expired:
@@ -555,16 +561,16 @@ class PostgreSQLBackend(Backend):
             "Nothing was released. Query again with the same keys when it runs again."
         )
 
-    def _complete(self, statement, *, writer="", holdout="", **relations):
-        """Return a statement with its ``{names}`` replaced.
+    def _complete(self, statement, *, writer="", holdout="", **relation_by_name):
+        """Return an SQL statement with values in place of its names in braces.
 
-        ``writer`` and ``holdout`` become literals. ``relations`` (``schema``, ``ledger``, ``log``)
-        become identifiers; ``schema`` is by default that of the URL.
+        ``writer`` and ``holdout`` are inserted as literals. ``relation_by_name`` has identifiers
+        for ``schema``, ``ledger`` and ``log``; the default of ``schema`` is that of the URL.
         """
         from psycopg import sql
 
         identifiers = {"schema": sql.Identifier(self.url.schema)}
-        for name, relation in relations.items():
+        for name, relation in relation_by_name.items():
             identifiers[name] = sql.Identifier(relation)
         return sql.SQL(statement).format(
             **identifiers,
@@ -575,7 +581,7 @@ class PostgreSQLBackend(Backend):
         )
 
     def _roll_back(self, session):
-        """End the transaction of a session, if any; close the connection if that fails."""
+        """Roll back the open transaction of a session, if any; close the session on failure."""
         import psycopg
 
         if not session.is_open():
@@ -589,7 +595,10 @@ class PostgreSQLBackend(Backend):
     # -- errors -------------------------------------------------------------------------------
 
     def _second_ledger_error(self, holdout, schema):
-        """Return the error for records that have a ledger already, with this name and schema."""
+        """Return the LedgerMismatchError for holdout records that have a ledger already.
+
+        ``holdout``, ``schema``: names of that ledger.
+        """
         schema_text = "" if schema == self.url.schema else f" in schema {schema}"
         return LedgerMismatchError(
             f"ledger {self} cannot be created: this database has a ledger of the same records, "
@@ -598,20 +607,17 @@ class PostgreSQLBackend(Backend):
         )
 
     @contextlib.contextmanager
-    def _translated(self):
-        """Raise errors of this package instead of errors of psycopg."""
+    def _raising_ledger_errors(self):
+        """Return a context manager that raises a LedgerError in place of an error of psycopg."""
         try:
             yield
             return
         except Exception as error:
-            failure = self._failure(error)
-        raise failure
+            ledger_error = self._translate_error(error)
+        raise ledger_error
 
-    def _failure(self, error):
-        """Return the error of this package for an error of psycopg, or for one that it is missing.
-
-        Other errors are returned unchanged.
-        """
+    def _translate_error(self, error):
+        """Return a LedgerError for an error of psycopg or of its import; others unchanged."""
         if isinstance(error, LedgerError):
             return error
         if isinstance(error, ImportError):
@@ -641,13 +647,13 @@ class PostgreSQLBackend(Backend):
 
 @contextlib.contextmanager
 def _reply_within(connection, seconds):
-    """Shut a connection down if the block takes longer than ``seconds``.
+    """Return a context manager that shuts a connection down if its block takes too long.
 
-    Yields an event that is set if it did.
-
-    A server whose processes are stopped still acknowledges TCP packets, so only the waiting
-    process can notice that it does not reply.
+    ``seconds``: longest time of the block. The context variable is an event that is set if the
+    block took longer.
     """
+    # If the processes of a server are stopped, its kernel still acknowledges TCP packets. Only the
+    # waiting process can notice that there is no reply.
     expired = threading.Event()
 
     def shut_down():
@@ -671,9 +677,9 @@ def _reply_within(connection, seconds):
 
 
 def _application_name(*, start=None):
-    """Return the name of this process that other roles see in pg_stat_activity.
+    """Return the name of this process that other roles see in ``pg_stat_activity``.
 
-    ``start``: time when a writer began its transaction, in UTC.
+    ``start``: UTC time when this process began to write; None if it does not write.
     """
     suffix = "" if start is None else f" since {start:%H:%M:%S} UTC"
     name = f"sklearn_bdp {process_user()}@{host_name()}"

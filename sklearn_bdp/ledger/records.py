@@ -1,6 +1,6 @@
 """Records of one answer, of the answers of a batch, and of the history of a holdout.
 
-All of their contents may be shown to users: no secret state is among them.
+They contain no secret state, and may be shown to users.
 """
 
 import base64
@@ -16,7 +16,7 @@ from sklearn_bdp.utils.score_units import open_ends_from_unit
 
 
 def _reject_constant(constant):
-    """Raise ValueError for NaN and infinities, which are not JSON."""
+    """Raise ValueError: NaN and infinities are not JSON."""
     raise ValueError("no finite number")
 
 
@@ -31,7 +31,7 @@ _MIN_PACKED_LENGTH = 10
 
 
 def pack_doubles(values):
-    """Return the base64 text of an array of float64, which keeps every bit."""
+    """Return numbers as the base64 text of their float64 bytes."""
     return base64.b64encode(np.asarray(values, dtype="<f8").tobytes()).decode()
 
 
@@ -41,7 +41,7 @@ def unpack_doubles(text):
 
 
 def is_packable(value):
-    """Return whether a field of the predictive code is a list of at least ten floats."""
+    """Return whether a value is a list of at least ``_MIN_PACKED_LENGTH`` floats."""
     return (
         isinstance(value, list)
         and len(value) >= _MIN_PACKED_LENGTH
@@ -208,7 +208,10 @@ _MAX_NUMBERS = np.array(
 
 
 def _check_numbers(columns):
-    """Return the columns of numbers as arrays, by name; raise ValueError if one is invalid."""
+    """Return the columns of numbers as arrays, by name; raise ValueError if one is invalid.
+
+    ``columns``: values of each answer of a batch, by column name.
+    """
     # Adding 0.0 turns -0.0 into 0.0, so that equal numbers have the same text.
     numbers = np.array([columns[name] for name in _NUMBER_COLUMNS], dtype=float) + 0.0
     if not (numbers.size and (numbers >= 0.0).all() and (numbers.T <= _MAX_NUMBERS).all()):
@@ -224,17 +227,23 @@ def _check_numbers(columns):
 
 
 def stored_shape(shape: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of a score's shape by their names in a ledger."""
+    """Return facts about the distribution of a score, by their names in a ledger."""
     return {STORED_SHAPE_NAMES.get(name, name): value for name, value in shape.items()}
 
 
 def _read_shapes(stored_shapes):
-    """Return the shapes of a batch by their names in the code; (None,) for a batch without them."""
+    """Return the values of ``AnswerRecord.shape`` in a batch; (None,) for a batch without any.
+
+    ``stored_shapes``: list of these dicts, with the names of a ledger.
+    """
     if stored_shapes is None:
         return (None,)
-    names = {stored_name: name for name, stored_name in STORED_SHAPE_NAMES.items()}
+    name_by_stored_name = {stored_name: name for name, stored_name in STORED_SHAPE_NAMES.items()}
     return [
-        {names.get(stored_name, stored_name): value for stored_name, value in shape.items()}
+        {
+            name_by_stored_name.get(stored_name, stored_name): value
+            for stored_name, value in shape.items()
+        }
         for shape in stored_shapes
     ]
 
@@ -258,7 +267,7 @@ class Answers(Sequence[AnswerRecord]):
     scales : dict or None
         Field ``scale`` of the answers, by metric.
     shapes : sequence of dict or None
-        Different values of the field ``shape``.
+        Different values of the field ``shape`` of the answers.
     shape_of : int or sequence of int
         Index into ``shapes`` for each answer, or for all answers.
 
@@ -285,9 +294,9 @@ class Answers(Sequence[AnswerRecord]):
         for name in COLUMNS:
             self.columns[name] = _check_column(name, columns.get(name, [None]), n_answers)
         self.columns |= _check_numbers(self.columns)
-        self._shapes = shapes
-        shape_indices = np.broadcast_to(np.asarray(shape_of, dtype=int), (n_answers,))
-        self._shape_indices = shape_indices.tolist()
+        self._shapes = shapes  # different values of AnswerRecord.shape
+        shape_index_per_answer = np.broadcast_to(np.asarray(shape_of, int), (n_answers,))
+        self._shape_indices = shape_index_per_answer.tolist()
         if not all(0 <= shape_index < len(shapes) for shape_index in set(self._shape_indices)):
             raise ValueError("an answer has no shape")
 
@@ -296,6 +305,7 @@ class Answers(Sequence[AnswerRecord]):
         """Return the answers of a batch from its parsed columns in a ledger and its BatchRecord.
 
         ``stored_columns``: lists of values, or texts of packed numbers, by name in the ledger.
+        Raises an error if a column or ``record.cells`` is invalid.
         """
         name_by_stored_name = {STORED_NAMES.get(name, name): name for name in COLUMNS}
         if not stored_columns.keys() <= name_by_stored_name.keys():
@@ -315,7 +325,7 @@ class Answers(Sequence[AnswerRecord]):
         )
 
     def with_user(self, user):
-        """Return the same answers with the name of the user who queried."""
+        """Return a copy of the answers with ``user`` as the user of the process that queried."""
         answers = copy.copy(self)
         answers.user = user
         return answers
@@ -323,8 +333,8 @@ class Answers(Sequence[AnswerRecord]):
     def to_json(self):
         """Return the canonical JSON text of the columns.
 
-        A column other than ``"value"`` whose values are all equal is written as one value. Other
-        numbers of a batch with more than ``MAX_DECIMAL_ANSWERS`` answers are packed, except flags.
+        A column other than ``"value"`` whose values are all equal is written as one value. With
+        more than ``MAX_DECIMAL_ANSWERS`` answers, columns of other numbers than flags are packed.
         """
         stored_columns = {}
         for name, column in self.columns.items():
@@ -344,7 +354,7 @@ class Answers(Sequence[AnswerRecord]):
     def __getitem__(self, index):
         if isinstance(index, slice):
             return list(self)[index]
-        fields = {
+        value_by_field = {
             name: column[index] if isinstance(column, list) else column[index].item()
             for name, column in self.columns.items()
         }
@@ -355,13 +365,16 @@ class Answers(Sequence[AnswerRecord]):
             time=self.time,
             user=self.user,
             shape=self._shapes[self._shape_indices[position]],
-            scale=self._scales.get(fields["metric"]),
-            **(fields | {"corrected": bool(fields["corrected"])}),
+            scale=self._scales.get(value_by_field["metric"]),
+            **(value_by_field | {"corrected": bool(value_by_field["corrected"])}),
         )
 
 
 def _check_scale(display_name, range_min, range_max, *open_ends):
-    """Raise ValueError if the items of ``AnswerRecord.scale`` are invalid."""
+    """Raise ValueError unless the items are a name, an increasing range and valid open ends.
+
+    ``open_ends``: nothing, "lower" or "both".
+    """
     is_range = -LARGEST_NUMBER < range_min < range_max < LARGEST_NUMBER
     is_open_end = open_ends in ((), ("lower",), ("both",))
     if not (isinstance(display_name, str) and is_range and is_open_end):
@@ -369,7 +382,7 @@ def _check_scale(display_name, range_min, range_max, *open_ends):
 
 
 def _check_column(name, values, n_answers):
-    """Return ``n_answers`` values of the column ``name``, after repeating a single one.
+    """Return the ``n_answers`` values of a column; a single value is repeated.
 
     Raises ValueError for another number or type of values.
     """
@@ -394,11 +407,10 @@ class HoldoutAnswers:
     values : ndarray of shape (n_queries,)
         Verified scores. Values of unanswered queries follow ``on_exhausted``.
     lower, upper : ndarray of shape (n_queries,)
-        Ends of the confidence intervals. All proven intervals of the holdout contain their expected
-        scores at the same time, with at least the confidence level of the holdout.
+        Ends of the confidence intervals. With a probability of at least the confidence level of the
+        holdout, all of its proven intervals contain their expected scores.
     corrected : ndarray of bool, shape (n_queries,)
-        Whether the cross-validated score was replaced by a noisy holdout score, because it was too
-        far from the holdout.
+        Whether the cross-validated score was replaced by a noisy holdout score.
     answered : ndarray of bool, shape (n_queries,)
         Whether the holdout answered. ``False`` after the budget has run out.
 
@@ -471,7 +483,7 @@ class History(tuple[AnswerRecord, ...]):
     """
 
     def __getitem__(self, index: int | slice) -> Any:  # type: ignore[override]
-        """Return one record, or a shorter history for a slice."""
+        """Return the :class:`AnswerRecord` at an index, or a History for a slice."""
         if isinstance(index, slice):
             return History(super().__getitem__(index))
         return super().__getitem__(index)

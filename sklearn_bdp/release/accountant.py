@@ -150,7 +150,7 @@ class HoldoutAccountant:
         is_recorded = len(keyed_identifiers) == len(batch) and self._are_recorded(keyed_identifiers)
         new_answers = ()
         with self.read_transaction() if is_recorded else self.write_transaction() as ledger_state:
-            recorded_answers = ledger_state.match(keyed_identifiers)
+            recorded_answers = ledger_state.find_answers(keyed_identifiers)
             new_positions = _new_positions(identifiers, recorded_answers)
             if new_positions:
                 is_all_new = len(new_positions) == len(batch)
@@ -174,7 +174,7 @@ class HoldoutAccountant:
         ``identifiers``: of the queries, see :func:`_query_identifiers`.
         """
         with self.read_transaction(latest=False) as ledger_state:
-            return ledger_state.match(identifiers).keys() >= set(identifiers)
+            return ledger_state.find_answers(identifiers).keys() >= set(identifiers)
 
     def _answer_new(self, ledger_state, batch):
         """Answer new queries and record them; return the recorded answers.

@@ -787,7 +787,7 @@ def test_a_snapshot_needs_no_file(used_path, monkeypatch):
         patch.setattr(Ledger, "transaction", lambda *a, **k: 1 / 0)
         with ledger.verified_state() as state:
             queries = ("a0", None, None), ("never", None, None)
-            assert set(state.match(queries)) == {queries[0]}
+            assert set(state.find_answers(queries)) == {queries[0]}
             assert state.totals.n_answered == 6
     make(used_path).answer([0.5], scores())  # another handle: transactions find its records
     with ledger.verified_state() as state:

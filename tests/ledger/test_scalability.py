@@ -152,7 +152,7 @@ def test_notes_after_the_last_batch_do_not_hide_the_spent_budget(path, monkeypat
     holdout = ReusableHoldout(X, Y, ledger=path, budget=2)
     holdout.answer([0.0], scores(1, 0))
     remaining_budget = holdout.remaining_budget
-    monkeypatch.setattr("sklearn_bdp.ledger.ledger.RECENT", 5)
+    monkeypatch.setattr("sklearn_bdp.ledger.ledger.N_RECENT", 5)
     for number in range(12):
         holdout.add_note("fold", number)
     reopened = ReusableHoldout(X, Y, ledger=path, budget=2)
@@ -169,10 +169,10 @@ def test_entries_read_on_demand_equal_entries_read_at_once(path, monkeypatch, re
         keys = [f"a{number}", None]
         holdout.answer([0.1, 0.5], scores(2, number), keys=keys)
         holdout.add_note("fold", number)
-    monkeypatch.setattr("sklearn_bdp.ledger.ledger.RECENT", recent)
-    monkeypatch.setattr("sklearn_bdp.ledger.ledger.PAGE", 4)
-    monkeypatch.setattr("sklearn_bdp.ledger.ledger_state.PAGE", 4)
-    monkeypatch.setattr("sklearn_bdp.ledger.ledger_state.RECENT", recent)
+    monkeypatch.setattr("sklearn_bdp.ledger.ledger.N_RECENT", recent)
+    monkeypatch.setattr("sklearn_bdp.ledger.ledger.PAGE_SIZE", 4)
+    monkeypatch.setattr("sklearn_bdp.ledger.ledger_state.PAGE_SIZE", 4)
+    monkeypatch.setattr("sklearn_bdp.ledger.ledger_state.N_RECENT", recent)
     reopened = ReusableHoldout(X, Y, ledger=path)
     assert reopened.find_answers(["a0", "a11"]) == holdout.find_answers(["a0", "a11"])
     assert reopened.history() == holdout.history()
@@ -194,8 +194,8 @@ def test_an_entry_that_is_damaged_after_it_was_verified_is_not_read(path, monkey
     holdout = ReusableHoldout(X, Y, ledger=path)
     for number in range(6):
         holdout.answer([0.1], scores(1, number), keys=[f"a{number}"])
-    monkeypatch.setattr("sklearn_bdp.ledger.ledger.RECENT", 1)
-    monkeypatch.setattr("sklearn_bdp.ledger.ledger_state.RECENT", 1)
+    monkeypatch.setattr("sklearn_bdp.ledger.ledger.N_RECENT", 1)
+    monkeypatch.setattr("sklearn_bdp.ledger.ledger_state.N_RECENT", 1)
     reopened = ReusableHoldout(X, Y, ledger=path)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TRIGGER log_update")
