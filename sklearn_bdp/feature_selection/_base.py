@@ -103,15 +103,15 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
         return tags
 
     def _check_data(self, X, y, X_val, y_val, **arguments_of_rows):
-        """Return checked X and y. Frames stay frames, because columns are matched by name.
+        """Return checked X and y, and delete ``support_``; frames stay frames.
 
-        The mask of an earlier selection is deleted. ``arguments_of_rows``: other arguments of
-        ``fit`` with a value for each row of ``X``.
+        ``X_val``, ``y_val``: validation set of the user, or None; ``arguments_of_rows``: other
+        arguments of ``fit``, such as ``groups``, with a value for each row of ``X``.
         """
         vars(self).pop("support_", None)  # an earlier selection refers to other data
         check_label_values(y)
         check_row_alignment(self, X, y, X_val=X_val, y_val=y_val, **arguments_of_rows)
-        tags = self.__sklearn_tags__().input_tags
+        input_tags = self.__sklearn_tags__().input_tags
         if is_frame(X):
             _check_column_names(X)
             validate_data(self, X, y, skip_check_array=True)
@@ -119,43 +119,44 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
             check_target_count(X, y)
             type_of_target(y, input_name="y", raise_unknown=True)
         else:
-            sparse_formats = ("csr", "csc") if tags.sparse else False
+            accept_sparse = ("csr", "csc") if input_tags.sparse else False
             X, y = validate_data(
                 self,
                 X,
                 y,
-                accept_sparse=sparse_formats,
+                accept_sparse=accept_sparse,
                 ensure_all_finite=False,
                 ensure_min_samples=2,
             )
-        check_finite(X, allow_nan=tags.allow_nan)
+        check_finite(X, allow_nan=input_tags.allow_nan)
         return X, y
 
     def _split(self, estimator, fit_data):
         """Return the :class:`HoldoutSplit` of checked :class:`FitData`.
 
         The columns of the holdout get the order of those of ``X``. With ``holdout=None`` all
-        records are training records, and ``X_holdout`` is None.
+        records are training records, and ``X_holdout`` is None. ``estimator``: its type (classifier
+        or not) determines whether a split may be stratified.
         """
         if self.holdout is None:
             if fit_data.X_val is not None or fit_data.times is not None or fit_data.has_horizon:
                 raise ValueError("holdout=None takes no X_val, times= or horizon=.")
-            n = len(fit_data.y)
-            model = check_correlation(self.correlation, groups=fit_data.groups)
-            model.check_n(n)
+            n_records = len(fit_data.y)
+            correlation_model = check_correlation(self.correlation, groups=fit_data.groups)
+            correlation_model.check_n(n_records)
             return HoldoutSplit(
                 X=fit_data.X,
                 y=fit_data.y,
                 X_holdout=None,
                 y_holdout=None,
-                model=model,
-                train_model=model,
-                train=np.arange(n),
+                model=correlation_model,
+                train_model=correlation_model,
+                train=np.arange(n_records),
                 holdout=np.arange(0),
                 groups=fit_data.groups,
             )
-        config = check_holdout_parameter(self, fit_data.X_val)
-        holdout_split = split_for(self, config, estimator, fit_data)
+        holdout_config = check_holdout_parameter(self, fit_data.X_val)
+        holdout_split = split_for(self, holdout_config, estimator, fit_data)
         X_holdout = _align_columns(fit_data.X, holdout_split.X_holdout)
         return replace(holdout_split, X_holdout=X_holdout)
 
@@ -174,22 +175,19 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
         return float(train_model.effective_n(n_train))
 
     def _set_holdout(self, holdout, holdout_split):
-        """Set the holdout (or None), and the indices of training and holdout records.
-
-        The certificate becomes None, because an earlier one is about another selection.
-        """
+        """Set the holdout (or None) and the indices of both sets; set ``certificate_`` to None."""
         self.holdout_ = holdout
         self.certificate_ = None
         self.train_indices_ = holdout_split.train
         self.holdout_indices_ = holdout_split.holdout
 
     def _warn_unconfirmed(self):
-        """Warn that no feature is distinguished from chance."""
+        """Raise a NothingConfirmedWarning with the text ``_summary``."""
         warnings.warn(self._summary, NothingConfirmedWarning, stacklevel=caller_level())
 
 
 def _check_column_names(X):
-    """Raise ValueError unless columns of a frame have one name each, all different as text."""
+    """Raise ValueError if a frame has MultiIndex columns, or two names with the same ``str``."""
     if getattr(X.columns, "nlevels", 1) > 1:
         raise ValueError(
             f"X has MultiIndex columns, such as {X.columns[0]!r}, but needs one name each: "
@@ -205,20 +203,21 @@ def _check_column_names(X):
 
 
 def check_finite(X, *, allow_nan):
-    """Raise ValueError if numeric columns contain infinity, or NaN unless ``allow_nan``."""
+    """Raise ValueError if a numeric column contains infinity, or NaN without ``allow_nan``."""
     if scipy.sparse.issparse(X):
         assert_all_finite(X, allow_nan=allow_nan, input_name="X")
         return
     names, values = _numeric_columns(X)
     with np.errstate(all="ignore"):
-        # Only columns whose sum is not finite need a second look.
-        columns = np.flatnonzero(~np.isfinite(values.sum(axis=0)))
-    is_invalid = np.isinf(values[:, columns]) if allow_nan else ~np.isfinite(values[:, columns])
+        # Other columns cannot contain NaN or infinity.
+        positions = np.flatnonzero(~np.isfinite(values.sum(axis=0)))
+    values = values[:, positions]
+    is_invalid = np.isinf(values) if allow_nan else ~np.isfinite(values)
     if is_invalid.any():
-        invalid_values = "infinity" if allow_nan else "NaN or infinity"
-        invalid_names = names[columns[is_invalid.any(axis=0)]].tolist()[:5]
+        invalid_text = "infinity" if allow_nan else "NaN or infinity"
+        invalid_names = names[positions[is_invalid.any(axis=0)]].tolist()[:5]
         raise ValueError(
-            f"Input X contains {invalid_values} in the columns {invalid_names}, which the "
+            f"Input X contains {invalid_text} in the columns {invalid_names}, which the "
             "estimator does not take. Impute NaN in the pipeline, as in "
             "make_pipeline(SimpleImputer(), model), and replace infinity with NaN first. The "
             "holdout was not queried."
@@ -226,7 +225,7 @@ def check_finite(X, *, allow_nan):
 
 
 def _numeric_columns(X):
-    """Return the names of the numeric columns (of an array their positions), and their values."""
+    """Return the names of the numeric columns (positions for an array), and a 2D float array."""
     names = np.asarray(X.columns) if is_frame(X) else np.arange(X.shape[1])
     if is_frame(X) and not holds_numbers(X):
         positions = [index for index, name in enumerate(names) if holds_numbers(X[[name]])]
@@ -236,10 +235,10 @@ def _numeric_columns(X):
 
 
 def _align_columns(X, X_holdout):
-    """Return the holdout records with the columns of ``X``, by name if both have names.
+    """Return the holdout records with the columns of ``X``, by name if both are frames.
 
-    Raises UnknownFeaturesError if the holdout lacks a column or, without names, has another number
-    of columns.
+    Raises UnknownFeaturesError if the holdout lacks a column or, unless both are frames, has
+    another number of columns.
     """
     names = getattr(X, "columns", None)
     holdout_names = getattr(X_holdout, "columns", None)

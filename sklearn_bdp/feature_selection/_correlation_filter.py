@@ -243,9 +243,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         check_option("on_empty", self.on_empty, ("raise", "keep_best"))
 
     def _make_certificate(self, holdout, holdout_split, holdout_errors):
-        """Return the certificate, with the expected half-width of a final report.
+        """Return the certificate, in units of associations.
 
-        ``holdout_errors``: standard errors on the holdout of the associations that were queried.
+        ``holdout_errors``: expected standard errors on the holdout of the candidates' associations.
         """
         with holdout.account.read_transaction(latest=False) as ledger_state:
             certificate = certificate_with_assumptions(holdout, holdout_split, ledger_state)
@@ -258,45 +258,32 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         return certificate.in_units("association", -1.0, 1.0)
 
     def _report_half_width(self, holdout, holdout_errors, statement_notes):
-        """Return the median half-width of a final report in units of [0, 1]; None without rows.
+        """Return half of the expected median half-width of a final report; None without candidates.
 
-        ``holdout_errors``: standard errors on the holdout of the associations that were queried;
-        ``statement_notes``: notes of the ledger on statements that were fixed.
+        Half, because associations have the range 2. ``holdout_errors``: expected standard errors on
+        the holdout of the candidates' associations; ``statement_notes``: notes of
+        :func:`preregister` in the ledger.
         """
         if self._fixed_attributes is None or not holdout_errors.size:
             return None
         statement_key, *_ = self._fixed_attributes
         code_length = preregistered_code_length(statement_notes, statement_key)
         beta = holdout.account.settings.beta
-        # Each of the two sides of each interval.
+        # Of one end of one interval.
         log_alpha_one_sided = math.log(beta / (2.0 * holdout_errors.size)) - code_length
         return 0.5 * float(-ndtri_exp(log_alpha_one_sided) * np.median(holdout_errors))
 
     @strip_traceback_frames  # the frames hold raw holdout scores
     def _verify(self, holdout, holdout_split, associations, candidates, cell_half_widths):
-        """Verify the candidates; set their associations and intervals, and the support.
+        """Verify candidates; set their verified associations, intervals and items of ``support_``.
 
-        ``candidates``: positions of columns; ``cell_half_widths``: in units of [-1, 1].
+        ``candidates``: positions of columns; ``cell_half_widths``: in units of associations in
+        [-1, 1].
         """
         default_names = [f"x{position}" for position in range(self.n_features_in_)]
         all_names = getattr(self, "feature_names_in_", default_names)
         names = [str(all_names[position]) for position in candidates]
-        attribute_parameters = (  # arrays with a value for each attribute
-            associations.centers,
-            associations.scales,
-            associations.target_columns,
-            associations.values < 0,
-        )
-        target_parameters = astuple(associations.target)
-        keys = [
-            query_key(
-                "association",
-                target_parameters,
-                name,
-                *(float(values[position]) for values in attribute_parameters),
-            )
-            for position, name in zip(candidates, names, strict=True)
-        ]
+        keys = associations.query_keys(names, candidates)
         # Noted before the first query about these attributes, so that the answers cannot have
         # influenced their choice.
         statement_key = query_key("associations", keys)
@@ -381,22 +368,17 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         statement_key, names, candidates, associations = self._fixed_attributes
         # Everything that may fail is computed before the holdout is closed.
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        selector = candidates
-        if is_frame(holdout.X) and hasattr(self, "feature_names_in_"):
-            selector = self.feature_names_in_[candidates]
-        columns = safe_indexing(holdout.X, selector, axis=1)
-        attribute_scores = associations.attribute_scores(columns, candidates)
-        target_scores = associations.target.scores(holdout.y)
+        attribute_scores, target_scores = self._holdout_scores(holdout, associations, candidates)
         # Scores of independent units: means over the records of each group.
         unit_attribute_scores = _group_means(attribute_scores, group_codes, group_sizes)
         unit_target_scores = _group_means(target_scores, group_codes, group_sizes)
 
         def compute_content(code_length):
-            """Return the content of the report from the holdout records, which may be released.
+            """Return the content of the report, for JSON.
 
-            ``code_length``: of the answers before the attributes were fixed, in nats.
+            ``code_length``: result of :func:`preregistered_code_length`, in nats.
             """
-            rows, n_permutations = permutation_tests(
+            table, n_permutations = permutation_tests(
                 unit_attribute_scores,
                 unit_target_scores,
                 associations.target_columns[candidates],
@@ -404,10 +386,11 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
                 code_length=code_length,
                 rng=rng,
             )
-            # Smallest p-value first, then largest association.
-            order = np.lexsort((-np.abs(rows[:, 0]), rows[:, 3]))
+            associations_on_holdout, _, _, p_values, _, _ = table.T
+            # Smallest p-value first, then largest absolute association.
+            order = np.lexsort((-np.abs(associations_on_holdout), p_values))
             return {
-                "rows": [[names[index], *rows[index].tolist()] for index in order],
+                "rows": [[names[index], *table[index].tolist()] for index in order],
                 "permutations": n_permutations,
                 "nats": code_length,
                 "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -424,6 +407,18 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             units_text=units_text,
         )
 
+    def _holdout_scores(self, holdout, associations, positions):
+        """Return scores of the attributes at some positions, and of the targets, in [-1, 1].
+
+        They have a row for each holdout record. ``associations``: :class:`TrainingAssociations`.
+        """
+        selector = positions
+        if is_frame(holdout.X) and hasattr(self, "feature_names_in_"):
+            selector = self.feature_names_in_[positions]
+        columns = safe_indexing(holdout.X, selector, axis=1)
+        attribute_scores = associations.attribute_scores(columns, positions)
+        return attribute_scores, associations.target.scores(holdout.y)
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -432,7 +427,11 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
 
 def _group_means(scores, group_codes, group_sizes):
-    """Return the mean of each column of scores over the records of each group, one row a group."""
+    """Return the means of scores over the records of each group: (n_groups, n_columns).
+
+    ``scores``: (n, n_columns); ``group_codes``: (n,), index of each record's group;
+    ``group_sizes``: (n_groups,), numbers of records.
+    """
     group_sums = [np.bincount(group_codes, column) for column in scores.T]
     return np.stack([sums / group_sizes for sums in group_sums], axis=1)
 
@@ -448,7 +447,7 @@ def _check_numeric(X):
 
 
 def _has_classes(y):
-    """Return whether targets are classes; whole numbers of more than 20 values are not."""
+    """Return whether targets are classes; numbers with more than 20 distinct values are not."""
     target_type = type_of_target(y, input_name="y", raise_unknown=True)
     if target_type == "multiclass" and np.asarray(y).dtype.kind in "iuf":
         return np.unique(y).size <= 20
@@ -456,12 +455,12 @@ def _has_classes(y):
 
 
 def _cell_half_widths(training_values, holdout_errors):
-    """Return the half-widths of cells around training associations.
+    """Return the half-widths of intervals (cells) around training associations.
 
-    They are in the units of ``training_values``, associations of either sign, and between one half
-    and two standard errors (``holdout_errors``) of the associations on the holdout. Within these
-    limits, a cell is so narrow that the association of a useless attribute lies outside in nine of
-    ten cases.
+    ``training_values``: associations in [-1, 1]; ``holdout_errors``: expected standard errors of
+    the associations on the holdout. A half-width is the distance of the training association from
+    the 90% quantile of a useless attribute, but at least half of the standard error, and at most
+    twice.
     """
     max_half_widths = np.abs(training_values) - _USELESS_QUANTILE * holdout_errors
     return np.clip(
@@ -490,8 +489,8 @@ class Target:
     def from_targets(cls, y, has_classes, clip):
         """Return the transformation estimated from training targets.
 
-        ``has_classes``: whether targets are classes; ``clip``: standard deviations at which numbers
-        are clipped.
+        ``has_classes``: whether targets are classes; ``clip``: number of standard deviations at
+        which numeric targets are clipped.
         """
         classes = None
         center = 0.0
@@ -507,14 +506,17 @@ class Target:
         return replace(uncentered, means=uncentered._uncentered_scores(y).mean(axis=0))
 
     def _uncentered_scores(self, y):
-        """Return scores of shape (n, n_columns) in [-1, 1], whose mean may differ from 0."""
+        """Return scores of shape (n, n_columns) in [-1, 1], before ``means`` are subtracted."""
         y = np.asarray(y)
         if self.classes is not None:
             return np.where(y[:, None] == self.classes[None, :], 1.0, -1.0)
         return _clip_scores(y.astype(float) - self.center, self.scale, self.clip)[:, None]
 
     def scores(self, y):
-        """Return scores of shape (n, n_columns), in [-1, 1]."""
+        """Return target scores of shape (n, n_columns) in [-1, 1], with mean 0 on the training set.
+
+        ``y``: targets of any records.
+        """
         return (self._uncentered_scores(y) - self.means) / (1.0 + np.abs(self.means))
 
 
@@ -536,8 +538,8 @@ class TrainingAssociations:
     def from_data(cls, X, y, has_classes, clip, n_effective):
         """Return the associations of the columns of ``X`` with the targets of training records.
 
-        ``has_classes``: whether targets are classes; ``clip``: standard deviations at which scores
-        are clipped; ``n_effective``: effective number of training records.
+        ``has_classes``: whether targets are classes; ``clip``: number of standard deviations at
+        which scores are clipped; ``n_effective``: effective number of training records.
         """
         target = Target.from_targets(y, has_classes, clip)
         target_scores = target.scores(y)
@@ -546,12 +548,12 @@ class TrainingAssociations:
         # A frame of numbers becomes an array, because names are not needed.
         X = X.tocsc() if scipy.sparse.issparse(X) else np.asarray(X, dtype=float)
         for block in column_blocks(X):
-            columns = _to_dense(X[:, block])
-            centers, scales = _mean_and_deviation(columns)
-            scores = _clip_scores(columns - centers, scales, clip)
+            values = _to_dense(X[:, block])
+            centers, scales = _mean_and_deviation(values)
+            attribute_scores = _clip_scores(values - centers, scales, clip)
             # For each attribute and column of target scores: (n_block, n_target_columns).
-            means = scores.T @ target_scores / n
-            variances = (scores**2).T @ target_scores**2 / n - means**2 + 1.0 / n
+            means = attribute_scores.T @ target_scores / n
+            variances = (attribute_scores**2).T @ target_scores**2 / n - means**2 + 1.0 / n
             standard_errors = np.sqrt(variances / min(n, n_effective))
             target_columns = np.argmax(np.abs(means) / standard_errors, axis=1)
             attributes = np.arange(len(target_columns))
@@ -571,18 +573,37 @@ class TrainingAssociations:
     def p_values(self):
         """Return two-sided p-values of the attributes, shape (n_features,).
 
-        They are multiplied by the number of columns of target scores, of which one was chosen.
+        They are multiplied by the number of columns of target scores (Bonferroni), and at most 1.
         """
         p_values = 2.0 * ndtr(-np.abs(self.values) / self.standard_errors)
         return np.minimum(1.0, p_values * self.target.means.size)
 
     def attribute_scores(self, columns, positions):
-        """Return clipped standard scores in [-1, 1] of the columns at some positions.
+        """Return standard scores, clipped and divided by ``clip``: (n_records, n_positions).
 
-        ``columns``: values of these columns only, for any records.
+        ``columns``: values of the columns at these ``positions`` of ``X`` only, for any records.
         """
         deviations = _to_dense(columns) - self.centers[positions]
         return _clip_scores(deviations, self.scales[positions], self.target.clip)
+
+    def query_keys(self, names, positions):
+        """Return the query key of each attribute at some positions, with its name."""
+        attribute_parameters = (  # arrays with a value for each attribute
+            self.centers,
+            self.scales,
+            self.target_columns,
+            self.values < 0,
+        )
+        target_parameters = astuple(self.target)
+        return [
+            query_key(
+                "association",
+                target_parameters,
+                name,
+                *(float(values[position]) for values in attribute_parameters),
+            )
+            for position, name in zip(positions, names, strict=True)
+        ]
 
 
 def _to_dense(columns):
@@ -591,16 +612,20 @@ def _to_dense(columns):
 
 
 def _mean_and_deviation(columns):
-    """Return mean and standard deviation of each column without missing values.
+    """Return mean and standard deviation of each column (or of a 1D array), ignoring NaN.
 
     A standard deviation of 0 is replaced by 1.
     """
-    deviations = np.nanstd(columns, axis=0)
-    return np.nanmean(columns, axis=0), np.where(deviations > 0, deviations, 1.0)
+    standard_deviations = np.nanstd(columns, axis=0)
+    standard_deviations = np.where(standard_deviations > 0, standard_deviations, 1.0)
+    return np.nanmean(columns, axis=0), standard_deviations
 
 
 def _clip_scores(deviations, scale, clip):
-    """Return clipped standard scores divided by ``clip``, in [-1, 1]; 0 for missing values."""
+    """Return standard scores clipped at ``clip``, and divided by it; 0 for missing values.
+
+    ``deviations``: values minus means; ``scale``: standard deviations.
+    """
     return np.nan_to_num(np.clip(deviations / (scale * clip), -1.0, 1.0), copy=False)
 
 
@@ -613,8 +638,8 @@ def permutation_statistics(attribute_scores, target_scores, target_columns, *, a
     Theory G30. For an attribute with scores :math:`b_i` and targets with scores :math:`s_i` the
     statistic is :math:`t = \operatorname{cov}(b, s) / \operatorname{se}`, with the larger of two
     standard errors: that of the mean of :math:`(b_i - \bar b)(s_i - \bar s)`, and that of a
-    correlation without association (the first one is too small for a rare attribute that is absent
-    in a rare class). If targets are independent of the attribute, all permutations of the targets
+    correlation without association. (The former is too small for a rare attribute that is absent
+    in a rare class.) If targets are independent of the attribute, all permutations of the targets
     are equally likely. Of ``B`` permutations and the data themselves each is as likely to have
     the largest ``|t|`` (Phipson and Smyth 2010), so that
 
@@ -646,8 +671,8 @@ def permutation_statistics(attribute_scores, target_scores, target_columns, *, a
         is 0, as for a constant attribute.
     """
     n, n_attributes = attribute_scores.shape
-    b = (attribute_scores - attribute_scores.mean(axis=0)).astype(np.float32)
-    s = (target_scores - target_scores.mean(axis=0)).astype(np.float32)
+    b = (attribute_scores - attribute_scores.mean(axis=0)).astype(np.float32)  # (n, n_attributes)
+    s = (target_scores - target_scores.mean(axis=0)).astype(np.float32)  # (n, n_columns)
     n_affordable = max(_MIN_N_EXCEEDING / alpha, _MAX_WORK / (n * n_attributes))
     n_permutations = math.ceil(min(_N_EXCEEDING / alpha, n_affordable))
     if n * max(n_attributes, 500) * n_permutations > _MAX_MULTIPLICATIONS:
@@ -657,9 +682,10 @@ def permutation_statistics(attribute_scores, target_scores, target_columns, *, a
     max_exceeding = math.floor(alpha * (n_permutations + 1) + 1e-9) - 1
 
     def statistics(permutations):
-        """Return covariances and t, both of shape (n_attributes, n_permutations).
+        """Return covariances and t statistics, both of shape (n_attributes, n_permutations).
 
-        ``permutations``: array of shape (n_permutations, n).
+        They are of the centered attribute scores ``b`` with the permuted centered target scores
+        ``s``. ``permutations``: positions of records, shape (n_permutations, n).
         """
         cov, t = np.zeros((2, n_attributes, len(permutations)), dtype=np.float32)
         for target_column in np.unique(target_columns):
@@ -706,18 +732,17 @@ def _largest_values(values, n):
 
 
 def permutation_tests(attribute_scores, target_scores, target_columns, *, beta, code_length, rng):
-    """Return the rows of a report on associations, and the number of permutations.
+    """Return a table of tests of the attributes, and the number of permutations.
 
-    The first three arguments are as for :func:`permutation_statistics`. A row has the columns
-    value, lower, upper, p, q and q under any dependence, as in :class:`AssociationRow`. P-values
-    are adjusted by Holm, by Benjamini and Hochberg, and by Benjamini and Yekutieli. All are
-    multiplied by ``exp(code_length)``, for the answers released before the attributes were fixed,
-    and at most 1. ``code_length``: of these answers and of the number of the fixed list, in nats.
-    ``beta``: failure probability of all intervals together.
+    The table has the shape (n_attributes, 6). Its columns are the association, both ends of its
+    interval, and p-values adjusted by Holm, by Benjamini and Hochberg, and by Benjamini and
+    Yekutieli. All p-values are multiplied by ``exp(code_length)``, and at most 1. An interval
+    excludes 0 exactly if Holm's p-value is at most ``beta``. If its half-width would not exclude 0,
+    it ends at the floating-point number next to 0.
 
-    An interval excludes 0 exactly if ``p`` is at most ``beta``. Holm's procedure proves a few more
-    attributes than intervals with equal failure probabilities do. For these only the sign is
-    proved, and their interval ends at the number next to 0.
+    The arguments up to ``target_columns`` are as for :func:`permutation_statistics`. ``beta``:
+    failure probability of all intervals together; ``code_length``: result of
+    :func:`preregistered_code_length`, in nats.
     """
     leakage_factor = math.exp(code_length)
     n_attributes = len(target_columns)
@@ -741,5 +766,5 @@ def permutation_tests(attribute_scores, target_scores, target_columns, *, beta, 
     q_values = [
         leakage_factor * false_discovery_control(p_values, method=method) for method in ("bh", "by")
     ]
-    rows = np.column_stack([values, lower, upper, holm_p_values, *np.minimum(q_values, 1.0)])
-    return rows, n_permutations
+    table = np.column_stack([values, lower, upper, holm_p_values, *np.minimum(q_values, 1.0)])
+    return table, n_permutations

@@ -4,9 +4,8 @@ Cross-validation finds the best subset without a test. Whether that subset is be
 constant prediction is a separate question, which the holdout helps to answer.
 
 A *path* is a sequence of subsets: the first features of a ranking, with increasing sizes. The
-ranking is recomputed inside each fold. The cross-validated score of a subset that was ranked on
-all training records would be too high: among 2,000 useless features, the ten best of 750 records
-"predict" with an accuracy of 0.7 in any fold of the same records.
+ranking is recomputed inside each fold, because the cross-validated score of a subset that was
+ranked on all training records would be too high.
 """
 
 import math
@@ -62,7 +61,8 @@ class ScoredSubset:
     group_indices: tuple  # indices of the selected feature groups, best first
     columns: tuple  # positions of their columns and of the fixed columns, sorted
     #: (n,): contribution of each training record to the out-of-fold score in [0, 1]; NaN for
-    #: records in no test fold, and for all if a fit failed. The mean is the cross-validated score.
+    #: records in no test fold, and for all if a fit failed. The mean of the others is the
+    #: cross-validated score.
     #: For scores by class a contribution is the score of the record's fold plus the record's
     #: influence on it, see :func:`influence_values`.
     scores: np.ndarray = field(repr=False)
@@ -94,10 +94,11 @@ class FoldResult:
 
 
 def score_subsets(setup, ranking, *, requested_size, n_jobs):
-    """Return the list of :class:`ScoredSubset` of a path, and the metric with its public range.
+    """Return the list of :class:`ScoredSubset` of a path, and the metric.
 
-    The first subset is the constant, if there is one. Raise ValueError if no other subset could be
-    fitted.
+    The first subset is the baseline without ranked features, if there is one. The metric is
+    ``setup.metric``, or for a metric without a proven bound one with a range from out-of-fold
+    scores. Warn if subsets could not be fitted, and raise ValueError if only the baseline could.
 
     Parameters
     ----------
@@ -106,32 +107,32 @@ def score_subsets(setup, ranking, *, requested_size, n_jobs):
     ranking : Ranking
         Ranking of the feature groups.
     requested_size : int, "stable" or None
-        Number of feature groups to select: result of :meth:`FeatureGroups.target`.
+        Number of feature groups to select: result of :meth:`FeatureGroups.n_to_select`.
     n_jobs : int or None
-        Workers that fit and predict.
+        Number of workers that fit and predict.
     """
     n = num_samples(setup.X)
     # Univariate scores on the training records of each fold, and on all training records.
-    row_lists = [train for train, _ in setup.folds] + [np.arange(n)]
-    univariate_scores = ranking.univariate(row_lists)
+    positions_by_ranking = [train for train, _ in setup.folds] + [np.arange(n)]
+    univariate_scores = ranking.univariate(positions_by_ranking)
     full_orders = _orders(ranking, requested_size, np.arange(n), univariate_scores[-1])
     has_baseline = _has_baseline(setup.estimator, ranking.feature_groups)
-    subsets = [("constant", 0)] if has_baseline else []  # pairs of a kind and a size
-    subsets += _ranked_subsets(requested_size, full_orders, len(ranking.feature_groups), n)
+    kinds_and_sizes = [("constant", 0)] if has_baseline else []
+    kinds_and_sizes += _ranked_subsets(requested_size, full_orders, len(ranking.feature_groups), n)
     classes = _classes_with_chance(setup, ranking.feature_groups)
     worker_setup = replace(setup, X_holdout=None, y_holdout=None)  # workers need no holdout
     results_by_fold = Parallel(n_jobs=n_jobs)(
         delayed(_score_fold)(
-            worker_setup, fold, ranking, requested_size, fold_scores, subsets, classes
+            worker_setup, fold, ranking, requested_size, fold_scores, kinds_and_sizes, classes
         )
         for fold, fold_scores in zip(setup.folds, univariate_scores, strict=False)
     )
     results_by_subset = zip(*results_by_fold, strict=True)
     scored_subsets = []
-    errors = []  # a traceback of each subset that could not be fitted
-    for (kind, size), results in zip(subsets, results_by_subset, strict=True):
+    failures = []  # a traceback of each subset that could not be fitted
+    for (kind, size), results in zip(kinds_and_sizes, results_by_subset, strict=True):
         tracebacks = [result for result in results if isinstance(result, str)]
-        errors += tracebacks[:1]
+        failures += tracebacks[:1]
         group_indices = tuple(full_orders[kind][:size].tolist())
         no_scores = np.full(n, math.nan)
         subset = ScoredSubset(
@@ -147,42 +148,41 @@ def score_subsets(setup, ranking, *, requested_size, n_jobs):
         if classes is None:
             subset = replace(subset, chance_corrected=None)
         scored_subsets.append(subset)
-    if errors:
-        _report_failures(errors, scored_subsets, has_baseline, setup)
+    if failures:
+        _report_failures(failures, scored_subsets, has_baseline, setup)
     if not isinstance(setup.metric, ApproximateMetric):
         return scored_subsets, setup.metric
     return _in_public_range(scored_subsets, setup)
 
 
 def _has_baseline(estimator, feature_groups):
-    """Return whether there is a model to compare with: of fixed columns, or a constant."""
+    """Return whether subsets are compared with a baseline: the fixed columns, or a constant."""
     return bool(feature_groups.fixed) or is_classifier(estimator) or is_regressor(estimator)
 
 
 def _ranked_subsets(requested_size, full_orders, n_groups, n):
-    """Return pairs of a kind and a number of feature groups, in the order of a path.
+    """Return (kind, number of feature groups) of each subset: "ranked" by size, then "stable".
 
-    ``full_orders``: those of :func:`_orders` on all training records; ``n_groups``: number of
-    feature groups; ``n``: number of training records.
+    ``full_orders``: result of :func:`_orders` on all ``n`` training records.
     """
     n_ranked = full_orders["ranked"].size
     sizes = {min(size, n_ranked) for size in _path_sizes(requested_size, n_groups, n)} - {0}
-    subsets = [("ranked", size) for size in sorted(sizes)]
+    kinds_and_sizes = [("ranked", size) for size in sorted(sizes)]
     if requested_size == "stable" and full_orders["stable"].size:
-        subsets.append(("stable", n))  # all stable groups: there are fewer than n
-    return subsets
+        kinds_and_sizes.append(("stable", n))  # all stable groups: there are fewer than n
+    return kinds_and_sizes
 
 
-def _path_sizes(requested_size, n_groups, n):
+def _path_sizes(requested_size, n_groups, n_records):
     """Return the set of the numbers of feature groups on a path.
 
-    Each is about 1.4 times the previous one. The largest is the number of all groups or, if there
-    are more groups than ``n`` records, at most ``n // 2`` (but at least 1). A number as
-    ``requested_size`` is the only one; for "stable" the only one is 1.
+    If ``requested_size`` is a number, it is the only one. For "stable" the only one is 1. For None
+    each is about 1.4 times the previous one. The largest is ``n_groups`` or, with more groups than
+    records, at most half the number of records (but at least 1).
     """
     if requested_size is not None:
         return {1 if requested_size == "stable" else requested_size}
-    max_size = n_groups if n_groups <= n else max(1, n // 2)
+    max_size = n_groups if n_groups <= n_records else max(1, n_records // 2)
     n_steps = int(2 * math.log2(max(1, max_size))) + 1
     sizes = {round(2 ** (step / 2)) for step in range(n_steps)}
     sizes = {size for size in sizes if size <= max_size}
@@ -192,11 +192,10 @@ def _path_sizes(requested_size, n_groups, n):
 
 
 def _classes_with_chance(setup, feature_groups):
-    """Return the classes in which predictions are compared with chance; None without them.
+    """Return the sorted classes if predictions are compared with chance in each; otherwise None.
 
-    Predictions of few classes are compared with chance, because the constant prediction is a weak
-    baseline. They are not with fixed features, which may predict the classes, nor for means of
-    scores other than correct (1) and wrong (0), such as a probability.
+    None with fixed features, for more than ten classes, for targets that are not classes, and for
+    means of scores other than correct (1) and wrong (0).
     """
     labels = np.asarray(setup.y)
     has_hits = setup.metric.is_binary or not setup.metric.is_mean
@@ -208,9 +207,9 @@ def _classes_with_chance(setup, feature_groups):
 
 
 def _with_fold_results(subset, folds, results):
-    """Return the subset with the scores and predictions of the test records of all folds.
+    """Return the :class:`ScoredSubset` with the scores and predictions of all folds.
 
-    ``results``: :class:`FoldResult` of each fold.
+    ``folds``: training and test positions; ``results``: :class:`FoldResult` of each fold.
     """
     scores = np.full(subset.scores.size, math.nan)
     chance_corrected = np.full(subset.scores.size, math.nan)
@@ -231,29 +230,32 @@ def _with_fold_results(subset, folds, results):
 def _in_public_range(scored_subsets, setup):
     """Return subsets with scores in [0, 1] of a metric without a proven bound, and the metric.
 
-    The public range of the metric follows from the out-of-fold scores of all subsets.
+    The metric gets a range from the out-of-fold scores of all subsets, by which scores are mapped
+    to [0, 1].
     """
-    scores = []  # for each subset: the score of pooled predictions, or the scores of records
+    # For each subset: the score of its pooled predictions, or without them the scores of records.
+    scores_by_subset = []
     for subset in scored_subsets:
         if subset.predictions is None:
-            scores.append(subset.scores)
+            scores_by_subset.append(subset.scores)
         else:
-            scores.append(setup.metric.pooled(subset.predictions).score)
-    metric = setup.metric.with_range(np.concatenate([np.ravel(score) for score in scores]))
+            scores_by_subset.append(setup.metric.pooled(subset.predictions).score)
+    all_scores = np.concatenate([np.ravel(scores) for scores in scores_by_subset])
+    metric = setup.metric.with_range(all_scores)
     test_positions = np.concatenate([test for _, test in setup.folds])
     subsets_in_range = [
-        replace(subset, scores=_unit_scores(subset, metric, score, test_positions))
-        for subset, score in zip(scored_subsets, scores, strict=True)
+        replace(subset, scores=_unit_scores(subset, metric, pooled_score, test_positions))
+        for subset, pooled_score in zip(scored_subsets, scores_by_subset, strict=True)
     ]
     return subsets_in_range, metric
 
 
 def _unit_scores(subset, metric, pooled_score, test_positions):
-    """Return the scores of training records in [0, 1], by a metric with its public range.
+    """Return the score of each training record, mapped to [0, 1] by the range of the metric.
 
-    They are NaN if the score of the pooled predictions is undefined. ``pooled_score``: this score,
-    not used if the subset has no predictions; ``test_positions``: positions of the predicted
-    records in the training set.
+    ``pooled_score``: score of the pooled predictions, not used without predictions. If it is not
+    finite, all scores are NaN. ``test_positions``: positions of the predicted records in the
+    training set.
     """
     if subset.predictions is None:
         return metric.to_unit(subset.scores)
@@ -265,46 +267,47 @@ def _unit_scores(subset, metric, pooled_score, test_positions):
     return unit_scores
 
 
-def _orders(ranking, requested_size, rows, univariate_scores):
-    """Return the indices of the feature groups, best first, by kind of subset.
+def _orders(ranking, requested_size, positions, univariate_scores):
+    """Return a dict from kinds of subsets to the indices of feature groups, best first.
 
-    Those of "constant" are empty. Those of "stable" are None unless this size is requested.
-    ``rows``: positions of training records that determine the rankings; ``univariate_scores``: of
-    the columns in these records. If ``requested_size`` is a number, groups without a score are
-    included.
+    The indices of "constant" are empty, and those of "stable" are None unless ``requested_size`` is
+    "stable". If it is a number, those of "ranked" include groups without a score. ``positions``: of
+    the training records that are used; ``univariate_scores``: (n_features,), on these records.
     """
     include_unscored = isinstance(requested_size, int)
     return {
         "constant": np.empty(0, dtype=int),
-        "ranked": ranking.order(rows, univariate_scores, include_unscored=include_unscored),
-        "stable": ranking.stable(rows) if requested_size == "stable" else None,
+        "ranked": ranking.order(positions, univariate_scores, include_unscored=include_unscored),
+        "stable": ranking.stable(positions) if requested_size == "stable" else None,
     }
 
 
-def _score_fold(setup, fold, ranking, requested_size, univariate_scores, subsets, classes):
+def _score_fold(setup, fold, ranking, requested_size, univariate_scores, kinds_and_sizes, classes):
     """Return for each subset the :class:`FoldResult` in one fold, or a traceback.
 
-    ``fold``: training and test positions; ``requested_size``: as for :func:`score_subsets`;
-    ``univariate_scores``: of the columns in the fold's training records; ``subsets``: pairs of a
-    kind and a number of feature groups; ``classes``: as for :func:`_score_columns`.
+    ``fold``: training and test positions; ``requested_size``: number of feature groups, "stable" or
+    None; ``univariate_scores``: (n_features,), on the fold's training records; ``kinds_and_sizes``:
+    for each subset its kind and its number of feature groups; ``classes``: in which predictions are
+    compared with chance, or None.
     """
-    train, _ = fold
-    orders = _orders(ranking, requested_size, train, univariate_scores)
+    train_positions, _ = fold
+    orders = _orders(ranking, requested_size, train_positions, univariate_scores)
     columns_by_subset = [
-        ranking.feature_groups.columns(orders[kind][:size].tolist()) for kind, size in subsets
+        ranking.feature_groups.columns(orders[kind][:size].tolist())
+        for kind, size in kinds_and_sizes
     ]
-    results = {
+    result_by_columns = {
         columns: _score_columns(setup, columns, fold, classes)
         for columns in dict.fromkeys(columns_by_subset)
     }
-    return [results[columns] for columns in columns_by_subset]
+    return [result_by_columns[columns] for columns in columns_by_subset]
 
 
 def _score_columns(setup, columns, fold, classes):
-    """Return the :class:`FoldResult` of a model of some columns, or the traceback of a failed fit.
+    """Return the :class:`FoldResult` of a model of some columns, or a traceback if its fit failed.
 
-    The error of the fit is raised if ``error_score`` is "raise". ``fold``: training and test
-    positions; ``classes``: in which predictions are compared with chance, or None.
+    With ``error_score="raise"`` the error is raised instead. ``fold``: training and test positions;
+    ``classes``: in which predictions are compared with chance, or None.
     """
     X = select_columns(setup.X, columns)  # columns before rows: wide data are not copied
     try:
@@ -320,7 +323,8 @@ def _score_columns(setup, columns, fold, classes):
     if classes is None:
         return FoldResult(scores, scores)
     class_scores = evaluation.by_class
-    if class_scores is not None and class_scores.shape.kind == "pairs":
+    is_roc_auc = class_scores is not None and class_scores.shape.kind == "pairs"
+    if is_roc_auc:
         return FoldResult(scores, scores - 0.5)
     hits = scores  # 1 for a correct prediction, otherwise 0
     if class_scores is not None:
@@ -350,10 +354,10 @@ def _subtract_chance(hits, labels, classes):
 
 
 def _approximate_result(setup, model, X_test, y_test, classes):
-    """Return the FoldResult for a metric without a proven bound, or a traceback.
+    """Return the :class:`FoldResult` for a metric without a proven bound, or a traceback.
 
-    Each record has the score of the fold, in score units. If the model or the score fails and
-    ``error_score`` is "raise", the error is raised. ``classes``: as for :func:`_score_columns`.
+    Each record gets the score of the fold, in score units. With ``error_score="raise"`` an error is
+    raised instead. ``classes``: in which predictions are compared with chance, or None.
     """
     metric = setup.metric
     predictions = None
@@ -377,7 +381,8 @@ def influence_values(class_scores):
 
     A contribution is the score plus the record's influence on it. For the area under the ROC curve
     the influence follows from the proportion of records of the other class that are ranked
-    correctly relative to the record (DeLong et al. 1988).
+    correctly relative to the record (DeLong et al. 1988). Without records of a class, its mean is
+    0.5.
 
     Parameters
     ----------
@@ -445,11 +450,11 @@ def class_mean_contributions(values, class_indices, counted_classes):
     return contributions / len(counted_classes)
 
 
-def _report_failures(errors, scored_subsets, has_baseline, setup):
-    """Warn once about subsets that could not be fitted; raise if this leaves only the baseline.
+def _report_failures(tracebacks, scored_subsets, has_baseline, setup):
+    """Warn that subsets could not be fitted; raise ValueError if only the baseline has a score.
 
-    ``errors``: a traceback for each of them; ``has_baseline``: whether the first subset is the
-    baseline; ``setup``: the training set and the estimator.
+    ``tracebacks``: text for each subset that could not be fitted; ``has_baseline``: whether the
+    first subset is the baseline; ``setup``: :class:`SearchSetup`.
     """
     text_column_names = text_columns(setup.X)
     text_columns_sentence = ""
@@ -461,20 +466,22 @@ def _report_failures(errors, scored_subsets, has_baseline, setup):
         "that the estimator names belong in fixed_features."
     )
     count_text = (
-        f"{len(errors)} of {len(scored_subsets)} subsets could not be fitted on the training set "
-        "and were not verified."
+        f"{len(tracebacks)} of {len(scored_subsets)} subsets could not be fitted on the training "
+        "set and were not verified."
     )
-    error_text = first_error(errors[-1])
-    ranked_subsets = scored_subsets[has_baseline:] or scored_subsets
-    if not any(math.isfinite(subset.cv_score) for subset in ranked_subsets):
+    error_text = first_error(tracebacks[-1])
+    # Without the baseline, unless it is the only subset.
+    compared_subsets = scored_subsets[has_baseline:] or scored_subsets
+    if not any(math.isfinite(subset.cv_score) for subset in compared_subsets):
         error = ValueError(
             f"{count_text} The last error: {error_text}. {cause}{text_columns_sentence} The "
             "holdout was not queried."
         )
-        error.add_note(errors[-1])
+        error.add_note(tracebacks[-1])
         raise error
     warnings.warn(
-        f"{error_text}\n{count_text} {cause}{text_columns_sentence} The last error:\n{errors[-1]}",
+        f"{error_text}\n{count_text} {cause}{text_columns_sentence} The last error:\n"
+        f"{tracebacks[-1]}",
         FitFailedWarning,
         stacklevel=caller_level(),
     )
@@ -489,8 +496,8 @@ class SubsetChoice:
 
     chosen_index: int  # of the subset that cross-validation chooses
     constant_index: int | None  # of the subset without ranked features; None: it has no score
-    #: Probability that the best of as many useless subsets gains as much; NaN without a
-    #: comparison.
+    #: Probability that the best of as many useless subsets gains as much; NaN if only one of the
+    #: constant and the other subsets has a score.
     p_value: float
     is_size_requested: bool  # whether the user requested a number of features
     #: Index of the subset to select if the gain of the chosen one is not confirmed: the fixed
@@ -510,7 +517,7 @@ def select_subset(scored_subsets, setup, *, tol, requested_size):
     tol : float or "auto"
         Tolerance in score units, see :class:`HoldoutFeatureSelector`.
     requested_size : int, "stable" or None
-        Number of feature groups to select: result of :meth:`FeatureGroups.target`.
+        Number of feature groups to select: result of :meth:`FeatureGroups.n_to_select`.
     """
     cv_scores = np.array([subset.cv_score for subset in scored_subsets])
     sizes = np.array([len(subset.group_indices) for subset in scored_subsets])
@@ -556,17 +563,18 @@ def select_subset(scored_subsets, setup, *, tol, requested_size):
 
 
 def _smallest_subset(candidate_indices, sizes, cv_scores, min_score):
-    """Return the index of the smallest subset with at least this score; of equal sizes the best."""
+    """Return the index of the smallest candidate subset with a score of at least ``min_score``.
+
+    Of several the one with the highest score. ``sizes``, ``cv_scores``: of all subsets.
+    """
     admitted_indices = [index for index in candidate_indices if cv_scores[index] >= min_score]
     return min(admitted_indices, key=lambda index: (sizes[index], -cv_scores[index]))
 
 
 def _smooth(cv_scores):
-    """Return the scores of a path, each averaged with those of the next smaller and larger subset.
+    """Return moving averages of the scores of a path, with the weights 1/4, 1/2 and 1/4.
 
-    Neighbors on a path share most of their features, and a smoothed curve has a more reliable
-    maximum: the selected subset scores 0.766 instead of 0.759 on new records (8 informative of
-    2,000 features, 225 records).
+    Before the first score and after the last one, these are repeated.
     """
     previous_scores = np.r_[cv_scores[:1], cv_scores[:-1]]
     next_scores = np.r_[cv_scores[1:], cv_scores[-1:]]
@@ -574,10 +582,10 @@ def _smooth(cv_scores):
 
 
 def _correlated_folds_ratio(folds):
-    """Return the standard deviation of a cross-validated score over that on as many new records.
+    """Return the factor by which shared training records increase the deviation of a mean score.
 
-    The models of two folds were fitted on mostly the same records, so that features that fit these
-    by chance rank first in both (Nadeau and Bengio 2003, equation 14): 1.5 for five folds.
+    It is the factor of the standard deviation of a cross-validated score (Nadeau and Bengio 2003,
+    equation 14). ``folds``: training and test positions.
     """
     n_test = np.unique(np.concatenate([test for _, test in folds])).size
     mean_n_train = sum(len(train) for train, _ in folds) / len(folds)
@@ -585,16 +593,13 @@ def _correlated_folds_ratio(folds):
 
 
 def _p_value_of_best(scored_subsets, candidate_indices, best_index, constant_index, setup):
-    """Return the p-value of the best subset: how often the best of useless subsets gains as much.
+    """Return the probability that the best of useless subsets gains as much as the best subset.
 
-    The gain is that of predictions over chance if it is known (``ScoredSubset.chance_corrected``),
-    otherwise the gain over the constant prediction. The constant is a weaker baseline, because its
-    score on a few hundred labels also varies by chance. The p-value is 1 if the best subset does
-    not score higher than the constant. Indices refer to ``scored_subsets``.
-
-    The gains are treated as jointly normal with the covariance of their per-record scores
-    (Chernozhukov, Chetverikov and Kato 2013). The scores of subsets of one path are strongly
-    correlated, so Bonferroni's correction would lose too much power with a few hundred records.
+    The gain is that over chance (``ScoredSubset.chance_corrected``) if it is not None, otherwise
+    that over the constant. Gains are treated as jointly normal with the covariance of their
+    per-record scores (Chernozhukov, Chetverikov and Kato 2013), or for a user's score function as
+    in :func:`_p_value_of_folds`. The p-value is 1 if the best subset does not score higher than the
+    constant. Indices refer to ``scored_subsets``.
     """
     best_subset = scored_subsets[best_index]
     constant_subset = scored_subsets[constant_index]
@@ -610,7 +615,7 @@ def _p_value_of_best(scored_subsets, candidate_indices, best_index, constant_ind
     else:
         gains = np.array([subset.scores - constant_subset.scores for subset in candidates])
         deviation_ratio = 1.0
-    gains = gains[:, np.isfinite(gains).all(axis=0)]  # (n_candidates, n_tested)
+    gains = gains[:, np.isfinite(gains).all(axis=0)]  # (n_candidates, n_records in test folds)
     best_gains = gains[candidate_indices.index(best_index)]
     # One record with a deviation of 1 is added, so that a few records without variance prove
     # nothing.
@@ -621,10 +626,10 @@ def _p_value_of_best(scored_subsets, candidate_indices, best_index, constant_ind
 
 
 def _draw_largest_gains(gains):
-    """Return ``_N_DRAWS`` random draws of the largest standardized gain of useless subsets.
+    """Return random draws of the largest standardized gain of useless subsets: (``_N_DRAWS``,).
 
-    There are as many subsets as rows of ``gains``, of shape (n_subsets, n_records). Standardized
-    gains are normal with mean 0, variance 1 (0 for a constant row) and the correlations of rows.
+    ``gains``: (n_subsets, n_records). Standardized gains are jointly normal with mean 0, variance 1
+    (0 for a constant row) and the correlations of the rows of ``gains``.
     """
     standardized = gains - gains.mean(axis=1, keepdims=True)
     norms = np.sqrt((standardized**2).sum(axis=1, keepdims=True))
@@ -638,9 +643,9 @@ def _draw_largest_gains(gains):
 def _p_value_of_folds(gains, folds, n_subsets):
     """Return the p-value of the best of ``n_subsets`` subsets from its mean gains in the folds.
 
-    It is for a user's score function, which gives no scores of records: Student's test of the gains
-    by fold (Nadeau and Bengio 2003), with Bonferroni's correction. Without variation between folds
-    it is 0 for positive gains, otherwise 1. ``gains``: of each training record, in [-1, 1].
+    It is that of a one-sided t test (Nadeau and Bengio 2003) with Bonferroni's correction. Without
+    variation between folds it is 0 for a positive mean, otherwise 1. ``gains``: of each training
+    record, in [-1, 1].
     """
     fold_gains = np.array([np.mean(gains[test]) for _, test in folds])
     n_folds = fold_gains.size
@@ -655,14 +660,14 @@ def _p_value_of_folds(gains, folds, n_subsets):
 
 
 def clip_errors(scored_subsets, choice, setup, holdout_split, holdout):
-    """Return subsets and the metric, both with errors clipped in time (theory G31).
+    """Return the subsets and the metric, rescaled if a holdout of dates clips errors (theory G31).
 
-    Without such a clip both are returned unchanged. ``choice``: :class:`SubsetChoice`, whose chosen
-    subset determines the clip.
+    The clip is that of :func:`clip_errors_in_time` for the subset that ``choice`` (a
+    :class:`SubsetChoice`) names. Without a clip both are returned unchanged.
     """
 
     def find_errors():
-        """Return out-of-fold errors of the chosen subset, in units of the target.
+        """Return out-of-fold errors of the chosen subset in units of the target: (n_tested,).
 
         None for several outputs, and if the model cannot be fitted again.
         """
@@ -689,7 +694,7 @@ def clip_errors(scored_subsets, choice, setup, holdout_split, holdout):
 
 
 def verify_subsets(verifier, scored_subsets, choice, n_to_verify):
-    """Return a :class:`CandidateQuery` of each subset, after verifying some of them.
+    """Return a :class:`CandidateQuery` of each subset; verify some of them.
 
     Parameters
     ----------
@@ -700,9 +705,8 @@ def verify_subsets(verifier, scored_subsets, choice, n_to_verify):
     choice : SubsetChoice
         Choice on the training set.
     n_to_verify : int or "all"
-        Number of ranked subsets to verify, including the chosen one. The chosen one is a batch of
-        one query, because single queries get narrower intervals. The constant and the others are a
-        second batch.
+        Number of subsets to verify besides the constant: the chosen one as a batch of one query,
+        and those with the next highest cross-validated scores in a second batch with the constant.
     """
     queries = [
         CandidateQuery(subset.columns, subset.cv_score, MissingAnswer("not asked"))
@@ -722,8 +726,8 @@ def verify_subsets(verifier, scored_subsets, choice, n_to_verify):
 def verify_batch(verifier, scored_subsets, queries, indices):
     """Verify the subsets at some indices as one batch, and replace their items of ``queries``.
 
-    Indices that are None, and those of subsets that were verified earlier, are left out. Without a
-    verifier nothing is done.
+    Indices that are None, and those of subsets with an answer, are left out. If ``verifier`` is
+    None, nothing is verified. ``queries``: :class:`CandidateQuery` of each subset.
     """
     verified_indices = {
         index for index, query in enumerate(queries) if not isinstance(query.answer, MissingAnswer)
@@ -732,9 +736,9 @@ def verify_batch(verifier, scored_subsets, queries, indices):
     if new_indices and verifier is not None:
 
         def reference(position, name):
-            """Return the TrainingReference of a subset by its position in the batch.
+            """Return the :class:`TrainingReference` of a subset by its position in the batch.
 
-            ``name`` is always None: a selector has no secondary metrics.
+            ``name``: of a secondary metric, here always None.
             """
             return training_reference(verifier, scored_subsets[new_indices[position]])
 
@@ -748,20 +752,20 @@ def verify_batch(verifier, scored_subsets, queries, indices):
 
 
 def training_reference(verifier, subset):
-    """Return the TrainingReference of a subset, for a metric without a proven bound.
+    """Return the :class:`TrainingReference` of a subset, for a metric without a proven bound.
 
-    Without predictions it has the cross-validated score only, in score units.
+    If the subset has no predictions, it contains the cross-validated score only, in score units.
     """
     setup = verifier.setup
     holdout = verifier.holdout
     if subset.predictions is None:
         return TrainingReference(score=float(setup.metric.from_unit(subset.cv_score)))
-    unit_codes, reason = setup.tested_units
+    unit_codes, no_interval_reason = setup.tested_units
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     return setup.metric.training_reference(
         subset.predictions,
         unit_codes=unit_codes,
-        no_interval_reason=reason,
+        no_interval_reason=no_interval_reason,
         n_holdout_units=scheme.n_units,
         n_holdout_records=holdout.n,
         are_iid=scheme.has_iid_records,
@@ -771,11 +775,11 @@ def training_reference(verifier, subset):
 def is_gain_confirmed(queries, choice, *, is_verified):
     """Return whether the chosen subset's gain over the constant is confirmed.
 
-    ``queries``: :class:`CandidateQuery` of each subset; ``is_verified``: whether there is a
-    holdout. A gain is confirmed if the test on the training set is significant and the holdout
-    agrees. It agrees only if it answered about both subsets. Without a p-value (NaN) the gain
-    counts as confirmed if there is no constant to compare with, or if the user requested a number
-    of features.
+    The test on the training set must be significant. With a holdout (``is_verified``) both subsets
+    must also have an answer, and the smaller one of the chosen subset's cross-validated and
+    verified scores must exceed the verified score of the constant. Without a p-value (NaN) the gain
+    counts as confirmed if there is no constant, or if the user requested a number of features.
+    ``queries``: :class:`CandidateQuery` of each subset.
     """
     if math.isnan(choice.p_value):
         return choice.constant_index is None or choice.is_size_requested
@@ -792,8 +796,8 @@ def is_gain_confirmed(queries, choice, *, is_verified):
 def is_gain_proven(queries, index, constant_index):
     """Return whether the interval of a subset lies above that of the constant.
 
-    ``queries``: :class:`CandidateQuery` of each subset. False without a constant, and without an
-    answer about one of the two.
+    False if ``constant_index`` is None, and if one of the two has no interval. ``queries``:
+    :class:`CandidateQuery` of each subset.
     """
     if constant_index is None:
         return False
@@ -801,9 +805,10 @@ def is_gain_proven(queries, index, constant_index):
 
 
 def path_table(scored_subsets, queries, selected_index, metric):
-    """Return ``score_path_``: one entry per subset in each array, in score units.
+    """Return ``score_path_``: a dict of arrays with an entry per subset; scores in score units.
 
-    ``selected_index``: of the selected subset in ``scored_subsets``.
+    ``queries``: :class:`CandidateQuery` of each subset; ``selected_index``: index of the selected
+    subset.
     """
     features = np.empty(len(scored_subsets), dtype=object)
     features[:] = [subset.columns for subset in scored_subsets]

@@ -29,7 +29,7 @@ _MAX_BLOCK_SIZE = 2**20
 
 
 def column_blocks(X):
-    """Return a list of slices, each of consecutive columns that are processed together."""
+    """Return a list of slices of columns, each with few enough values to fit into a cache."""
     n_columns = max(1, _MAX_BLOCK_SIZE // X.shape[0])
     return [slice(start, start + n_columns) for start in range(0, X.shape[1], n_columns)]
 
@@ -38,7 +38,7 @@ def column_blocks(X):
 class FeatureGroups:
     """Groups of columns that are selected together, and fixed columns.
 
-    Columns outside of a group of the user are a group of one column.
+    Each other column is a group of its own.
     """
 
     members: tuple  # for each group a tuple of the positions of its columns
@@ -54,31 +54,31 @@ class FeatureGroups:
         return tuple(sorted({*self.fixed, *columns}))
 
     def label(self, columns):
-        """Return the names of the columns at some positions as text."""
+        """Return one text with the names of the columns at some positions, such as "x0, x3"."""
         return ", ".join(
             f"x{column}" if self.names is None else str(self.names[column]) for column in columns
         )
 
-    def target(self, n_features_to_select):
-        """Return the number of groups to select besides the fixed columns, None or "stable".
+    def n_to_select(self, n_features_to_select):
+        """Return the number of groups to select besides the fixed columns; or None or "stable".
 
-        A number or fraction of features includes the fixed columns, and counts a group as one
-        feature. The result is None for "auto".
+        ``n_features_to_select``: parameter of a selector. A number or fraction includes the fixed
+        columns, and counts a group as one feature. For "auto" the result is None.
         """
         n_fixed = len(self.fixed)
-        n_total = len(self) + n_fixed
+        n_selectable = len(self) + n_fixed
         if isinstance(n_features_to_select, str):
             check_option("n_features_to_select", n_features_to_select, ("auto", "stable"))
             return None if n_features_to_select == "auto" else n_features_to_select
         if isinstance(n_features_to_select, numbers.Integral):
             n_selected = check_integer(
-                "n_features_to_select", n_features_to_select, low=max(1, n_fixed), high=n_total
+                "n_features_to_select", n_features_to_select, low=max(1, n_fixed), high=n_selectable
             )
         else:
             fraction = check_real(
                 "n_features_to_select", n_features_to_select, low=0.0, high=1.0, closed="right"
             )
-            n_selected = max(1, n_fixed, int(fraction * n_total))
+            n_selected = max(1, n_fixed, int(fraction * n_selectable))
         return n_selected - n_fixed
 
 
@@ -87,20 +87,20 @@ def make_feature_groups(n_features, names, fixed_features, feature_groups):
 
     A group with a fixed column is fixed as a whole. ``names``: of the columns, or None.
     """
-    fixed = set(_column_positions("fixed_features", fixed_features, n_features, names))
+    fixed_columns = set(_column_positions("fixed_features", fixed_features, n_features, names))
     groups = _complete_groups(n_features, names, feature_groups)
     for group in groups:
-        if fixed & set(group):
-            fixed |= set(group)
-    members = tuple(sorted(group for group in groups if not fixed & set(group)))
-    return FeatureGroups(members=members, fixed=tuple(sorted(fixed)), names=names)
+        if fixed_columns & set(group):
+            fixed_columns |= set(group)
+    members = tuple(sorted(group for group in groups if not fixed_columns & set(group)))
+    return FeatureGroups(members=members, fixed=tuple(sorted(fixed_columns)), names=names)
 
 
 def _complete_groups(n_features, names, feature_groups):
-    """Return the columns of each group, and of a group for each other column, as tuples.
+    """Return a list of tuples of column positions: each group, then each other column.
 
-    ``feature_groups``: parameter of a selector. Raises ValueError for an empty group or a column in
-    two groups.
+    ``names``: of all columns, or None; ``feature_groups``: parameter of a selector. Raises
+    ValueError for an empty group or a column in two groups.
     """
     groups = [
         _column_positions("feature_groups", group, n_features, names)
@@ -116,11 +116,11 @@ def _complete_groups(n_features, names, feature_groups):
 
 
 def _column_positions(parameter, columns, n_features, names):
-    """Return the positions of columns that a parameter lists by position or name.
+    """Return a list of the positions of columns that are given by position or name.
 
-    The list is empty if ``columns`` is None. ``parameter``: its name, for messages; ``names``: of
-    all columns, or None. Raises TypeError unless the parameter lists texts or integers, and
-    ValueError for an unknown or repeated column.
+    ``columns``: value of a parameter; None: no columns. ``parameter``: its name, for messages;
+    ``names``: of all columns, or None. Raises TypeError unless ``columns`` lists texts or integers,
+    and ValueError for an unknown or repeated column.
     """
     if columns is None:
         return []
@@ -142,7 +142,7 @@ def _column_positions(parameter, columns, n_features, names):
 
 @dataclass(frozen=True)
 class Ranking:
-    """Ranking of the feature groups by scores on some of the training records."""
+    """Ranking of the feature groups by scores on given training records."""
 
     name: str  # for reports only: a function may have the name of another ranking
     #: A user's score function ``(X, y) -> scores``; ``None``: univariate scores.
@@ -159,10 +159,10 @@ class Ranking:
 
     @classmethod
     def from_data(cls, ranking, feature_groups, X, y, estimator, groups):
-        """Return the ranking on training records.
+        """Return the ranking, prepared for all training records.
 
-        ``ranking``: ``"univariate"`` or a score function; ``groups``: of the records, None if
-        they are independent. Half samples contain whole groups.
+        ``ranking``: ``"univariate"`` or a score function ``(X, y) -> scores``; ``groups``: label of
+        each record's group, None if records are independent.
         """
         labels = np.asarray(y)
         n = len(y)
@@ -193,9 +193,9 @@ class Ranking:
     def univariate(self, row_lists):
         """Return the proportion of the targets' variance that each column explains.
 
-        It is the squared correlation for numbers and two classes, and the correlation ratio of the
-        analysis of variance for more classes. Both order columns as the F statistic does. Constant
-        columns have -inf. All lists of rows are processed in one pass over the data.
+        It is the squared correlation for numbers (summed over several targets) and two classes, and
+        the correlation ratio of the analysis of variance for more classes. Constant columns have
+        -inf.
 
         Parameters
         ----------
@@ -212,9 +212,9 @@ class Ranking:
         in_list = np.zeros((n, n_lists))  # 1 for records in a list, 0 for others
         for list_index, rows in enumerate(row_lists):
             in_list[rows, list_index] = 1.0
-        n_rows = in_list.sum(axis=0)[:, None]
+        n_rows = in_list.sum(axis=0)[:, None]  # (n_lists, 1)
         means = in_list.T @ self.targets / n_rows  # (n_lists, n_targets)
-        # Deviations of the targets from their means, 0 outside of a list: (record, list, target).
+        # Deviations of the targets from their means, 0 outside of a list: (n, n_lists, n_targets).
         deviations = in_list[:, :, None] * (self.targets[:, None, :] - means)
         # Sums of squares by which squared products are divided: (n_lists, n_targets).
         target_squares = n_rows * means if self.has_indicators else (deviations**2).sum(axis=0)
@@ -233,10 +233,10 @@ class Ranking:
         return scores
 
     def order(self, rows, univariate_scores, *, include_unscored=False):
-        """Return the indices of the feature groups, best first, from some training records.
+        """Return the indices of the feature groups, best first, from the records in ``rows``.
 
-        The score of a group is that of its best column. ``rows``: positions of the records;
-        ``univariate_scores``: of the columns in these records. Groups without a finite score come
+        The score of a group is that of its best column. ``rows``: positions of training records;
+        ``univariate_scores``: (n_features,), on these records. Groups without a finite score come
         last if ``include_unscored`` is set, and are left out otherwise.
         """
         column_scores = univariate_scores
@@ -254,8 +254,8 @@ class Ranking:
     def selection_frequencies(self, rows, size):
         """Return the proportion of half samples that rank each feature group in the first ``size``.
 
-        The ``rows`` are divided into complementary halves of whole groups of records (Shah and
-        Samworth 2013). The seed is fixed, so that a user cannot choose among random halves.
+        The records at the positions ``rows`` are repeatedly divided into random halves of whole
+        groups of records (Shah and Samworth 2013), with a fixed seed.
         """
         group_codes = self.groups[rows]  # code of each record's group
         unique_codes = np.unique(group_codes)
@@ -275,10 +275,11 @@ class Ranking:
         return frequencies
 
     def stable_size(self, n_records):
-        """Return the number of feature groups that a half sample selects for stable features.
+        """Return the number of feature groups that each half sample selects.
 
         It is the largest for which :func:`expected_false_selections` is at most one at the
-        frequency ``STABLE_FREQUENCY``, but at most a quarter of the records, and at least 1.
+        frequency ``STABLE_FREQUENCY``, but at most a quarter of ``n_records`` (of both halves), and
+        at least 1.
         """
         size = np.sqrt((2.0 * STABLE_FREQUENCY - 1.0) * len(self.feature_groups))
         return int(np.clip(size, 1, max(1, n_records // 4)))
@@ -286,8 +287,8 @@ class Ranking:
     def stable(self, rows):
         """Return the indices of the stable feature groups, most frequent first.
 
-        A group is stable if half samples of the ``rows`` select it with at least the frequency
-        ``STABLE_FREQUENCY``.
+        A group is stable if the proportion of half samples that select it is at least
+        ``STABLE_FREQUENCY``. ``rows``: positions of the training records that are halved.
         """
         frequencies = self.selection_frequencies(rows, self.stable_size(len(rows)))
         order = np.argsort(-frequencies, kind="stable")
@@ -295,19 +296,18 @@ class Ranking:
 
 
 def expected_false_selections(size, frequency, n_groups):
-    """Return a bound on the expected number of useless feature groups with a selection frequency.
+    """Return an upper bound on the expected number of useless feature groups that come up often.
 
-    It bounds the number of those that are selected with at least the ``frequency``. A group is
-    useless here if a half sample selects it with a probability of at most ``size / n_groups``,
-    where each half sample selects ``size`` of ``n_groups``. The bound is Theorem 1 of Shah and
-    Samworth (2013): ``q² / ((2τ - 1) p)`` for ``q`` of ``p`` groups and the frequency ``τ`` in
-    complementary halves. It needs no assumption about the features.
+    Each half sample selects ``size`` of ``n_groups`` groups. A group comes up often if the
+    proportion of half samples that select it is at least ``frequency``, which must exceed 0.5. A
+    group is useless if a half sample selects it with a probability of at most ``size / n_groups``.
+    The bound is Theorem 1 of Shah and Samworth (2013).
     """
     return size**2 / ((2.0 * frequency - 1.0) * n_groups)
 
 
 def _group_scores(column_scores, feature_groups):
-    """Return the best score of the columns of each feature group, of shape (n_groups,)."""
+    """Return the largest score of the columns of each feature group, of shape (n_groups,)."""
     if len(feature_groups) == column_scores.size:  # each group is one column
         return column_scores
     starts = np.cumsum([0, *map(len, feature_groups.members)])
@@ -322,7 +322,7 @@ def _group_scores(column_scores, feature_groups):
 def _center_numbers(X):
     """Return columns as numbers minus their means; a sparse matrix in CSC format, not centered.
 
-    Texts become codes in alphabetical order. Missing values become 0, the mean.
+    A text column becomes codes in alphabetical order. Missing numbers become 0, the mean.
     """
     if scipy.sparse.issparse(X):
         return X.tocsc()
@@ -343,7 +343,7 @@ def _center_numbers(X):
 
 
 def is_text(column):
-    """Return whether some values of a column cannot be converted to numbers."""
+    """Return whether a column cannot be converted to numbers."""
     try:
         np.asarray(column, dtype=float)
     except (TypeError, ValueError):
@@ -352,9 +352,9 @@ def is_text(column):
 
 
 def text_columns(X):
-    """Return the names of the columns of a frame that cannot be converted to numbers, as a list.
+    """Return a list of the names of text columns of a frame; empty for other data.
 
-    The list is empty for other data than frames.
+    A text column is one that cannot be converted to numbers.
     """
     if not is_frame(X) or holds_numbers(X):
         return []

@@ -61,7 +61,7 @@ class SelectionReport(RenderedResult):
         return Card(self.title, self.lines, sections)
 
     def _columns(self):
-        """Return the columns of the table by name."""
+        """Return a dict of lists, the columns of the table by name."""
         return self.rows
 
 
@@ -112,14 +112,14 @@ class AssociationReport(SelectionReport):
         content : dict
             ``rows``: values of each :class:`AssociationRow`; ``permutations``: number of
             permutations; ``nats``: code length of the answers before the attributes were fixed;
-            ``time``: when the holdout was closed, in ISO 8601. Without rows, the others may be
-            missing.
+            ``time``: when the report was computed, in ISO 8601. If ``rows`` is empty, the
+            others may be missing.
         confidence_level : float
             Confidence level of the holdout.
         n_screened : int
             Number of attributes that were screened on the training set.
         units_text : str
-            Number of holdout records or groups whose targets are permuted, as text.
+            Number of holdout records, and of their groups if these are permuted, as text.
         """
         beta = failure_probability(confidence_level)
         rows = tuple(AssociationRow(*row) for row in content["rows"])
@@ -174,7 +174,7 @@ class AssociationReport(SelectionReport):
         return frame if dependence == "positive" else frame.assign(q=q_any)
 
     def _columns(self):
-        """Return the columns of the table by name; none without rows."""
+        """Return a dict of lists, the columns of the table by name; empty without rows."""
         if not self.rows:
             return {}
         return {
@@ -213,7 +213,10 @@ class AssociationReport(SelectionReport):
 
 
 def _cell_text(value):
-    """Return a value of a table as text; a pair as an interval in square brackets."""
+    """Return a table cell as text; a tuple as an interval in square brackets.
+
+    A positive number below 1e-300 becomes "> 0", a negative one above -1e-300 "< 0".
+    """
     if isinstance(value, tuple):
         return "[" + ", ".join(_cell_text(end) for end in value) + "]"
     if isinstance(value, float | np.floating):
@@ -226,13 +229,14 @@ def _cell_text(value):
 
 
 def screening_report(screen, *, n_passed):
-    """Return the summary (str) and the SelectionReport of a fitted HoldoutCorrelationFilter.
+    """Return a summary (str) and the :class:`SelectionReport` of a HoldoutCorrelationFilter.
 
-    ``n_passed``: number of attributes that pass on the training set. The summary states
-    that no attribute was confirmed. It has no meaning for a filter that confirmed some.
+    The summary states that no attribute was confirmed, and is true only then. ``screen``: fitted
+    HoldoutCorrelationFilter; ``n_passed``: number of attributes that pass on the training set.
     """
     order = np.argsort(screen.pvalues_[screen.support_], kind="stable")
-    selected = np.flatnonzero(screen.support_)[order]  # columns, smallest p-value first
+    # Positions of the selected attributes, smallest p-value first.
+    selected = np.flatnonzero(screen.support_)[order]
     rows = {
         "attribute": screen.get_feature_names_out()[order].tolist(),
         "verified association": screen.verified_associations_[selected].tolist(),
@@ -287,10 +291,10 @@ def path_report(
     frequencies,
     subset_size,
 ):
-    """Return the summary (str) and the SelectionReport of a HoldoutFeatureSelector.
+    """Return a summary (str) and the :class:`SelectionReport` of a HoldoutFeatureSelector.
 
-    The summary states that the features are not distinguished from chance. It has no meaning for
-    a selection that is confirmed.
+    The summary states that the features are not distinguished from chance, and is true only for a
+    selection that is not confirmed.
 
     Parameters
     ----------
@@ -318,9 +322,9 @@ def path_report(
     selected_subset = scored_subsets[selected_index]
     summary = _unconfirmed_summary(path, scored_subsets, choice, selected_index, feature_groups)
     lines = [] if selector.confirmed_ else [summary]
-    n_failed = np.isnan(path["cv_score"]).sum()
-    if n_failed:
-        lines.append(f"{n_failed:,} of {len(scored_subsets):,} subsets could not be fitted.")
+    n_without_score = np.isnan(path["cv_score"]).sum()
+    if n_without_score:
+        lines.append(f"{n_without_score:,} of {len(scored_subsets):,} subsets could not be fitted.")
     if not _is_verified(path, selected_index):
         lines.append("Not verified: all records chose (holdout=None), or no answer was given.")
     else:
@@ -347,18 +351,15 @@ def path_report(
 
 
 def _is_verified(path, index):
-    """Return whether the holdout answered about a subset.
-
-    ``path``: ``score_path_`` of the selector.
-    """
+    """Return whether the subset at an index of ``path`` (``score_path_``) has a verified score."""
     return path["answered_from"][index] in ANSWERED
 
 
 def _score_text(path, index):
-    """Return the verified score of a subset with its interval as text.
+    """Return one text with the verified score of a subset and its interval.
 
     Without a verified score the text is about the cross-validated one. ``path``: ``score_path_`` of
-    the selector.
+    the selector; ``index``: of the subset in its arrays.
     """
     score = path["holdout_score"][index]
     lower = path["holdout_lower"][index]
@@ -373,14 +374,15 @@ def _score_text(path, index):
 
 
 def _baseline_text(feature_groups):
-    """Return the name of the subset that all others are compared with."""
+    """Return a description of the baseline: the fixed features alone, or a constant prediction."""
     return "the fixed features alone" if feature_groups.fixed else "a constant prediction"
 
 
 def _unconfirmed_summary(path, scored_subsets, choice, selected_index, feature_groups):
-    """Return the text about a selection that is not distinguished from chance.
+    """Return a text which states that the selection is not distinguished from chance.
 
-    ``path``: ``score_path_`` of the selector.
+    ``path``: ``score_path_`` of the selector; ``choice``: :class:`SubsetChoice` on the training
+    set; ``selected_index``: index of the selected subset in ``scored_subsets``.
     """
     selection_text = "The one best feature is"
     if feature_groups.fixed:
@@ -417,9 +419,10 @@ def _comparison(path, selected_index, constant_index, *, is_proven):
 
 
 def _stability_lines(selected_subset, frequencies, subset_size):
-    """Return sentences about the selected feature groups that half samples select, too.
+    """Return sentences on how often half samples select the selected feature groups.
 
-    ``frequencies``, ``subset_size``: as for :func:`path_report`.
+    ``frequencies``: (n_groups,), proportion of half samples that select each group;
+    ``subset_size``: number of groups that each half sample selects.
     """
     min_frequency = STABLE_FREQUENCY if selected_subset.kind == "stable" else _HIGH_FREQUENCY
     group_indices = selected_subset.group_indices
@@ -438,9 +441,9 @@ def _stability_lines(selected_subset, frequencies, subset_size):
 
 
 def _feature_rows(selected_subset, feature_groups, frequencies):
-    """Return the table of the selected features, as lists by name of the column.
+    """Return the table of the selected features: a dict of lists of texts, by name of the column.
 
-    Columns are the feature or group, the ranking that chose it and the frequency, as texts.
+    ``frequencies``: (n_groups,), proportion of half samples that select each feature group.
     """
     group_indices = selected_subset.group_indices
     selected_groups = [feature_groups.members[index] for index in group_indices]

@@ -163,9 +163,10 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     training set and on the holdout. On the training set, a test compares the best subset with
     as many useless subsets. Its statistic is the rate of correct predictions in each class, or the
     ranking of the classes, out of fold (level 0.05, by a normal approximation with the correction
-    of [2]_ for folds that share records). For regression, more than ten classes and fixed features
-    the statistic is the difference to the score of the constant. In addition, the verified score
-    must be above that of the constant. This judgment is not part of the certificate. The intervals
+    of [2]_ for folds that share records). For regression, more than ten classes, fixed features and
+    means of scores such as probabilities the statistic is the difference to the score of the
+    constant. In addition, the cross-validated and the verified score must be above the verified
+    score of the constant. This judgment is not part of the certificate. The intervals
     are proved: with a probability of at least ``confidence_level`` the features help if their
     interval lies above that of the constant prediction. It is never proved that no feature helps.
     If a number of features is requested, these are kept in any case.
@@ -299,7 +300,7 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         )
         requested_size = 0
         if len(feature_groups):
-            requested_size = feature_groups.target(self.n_features_to_select)
+            requested_size = feature_groups.n_to_select(self.n_features_to_select)
         if sklearn.get_config()["enable_metadata_routing"]:
             params = dict(process_routing(self, "fit", **params).estimator.fit)
         fit_data = FitData(X, y, X_val, y_val, groups, times=times, horizon=horizon)
@@ -309,13 +310,7 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         )
         verifier = None
         if self.holdout is not None:
-            if not hasattr(self, "holdout_"):  # an error about shared rows refers to the split
-                self.train_indices_ = holdout_split.train
-                self.holdout_indices_ = holdout_split.holdout
-            holdout = open_holdout(
-                self, holdout_split, metric=setup.metric, fit_params=setup.fit_params
-            )
-            verifier = Verifier(setup, holdout, n_jobs=self.n_jobs)
+            verifier = self._open_verifier(holdout_split, setup)
         ranking = Ranking.from_data(
             self.ranking,
             feature_groups,
@@ -354,7 +349,7 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         check_option("on_empty", self.on_empty, ("baseline", "keep_best"))
 
     def _set_up(self, holdout_split, fit_params):
-        """Return the :class:`SearchSetup` with the metric and the folds of the training set."""
+        """Return the :class:`SearchSetup`: training set, metric, folds and ``fit_params``."""
         metric = bounded_metric(self, self.scoring, holdout_split)
         splitter = inner_folds(self.cv, holdout_split, classifier=is_classifier(self.estimator))
         folds = list(splitter.split(holdout_split.X, holdout_split.y, holdout_split.groups))
@@ -369,19 +364,33 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
             tested_units=tested_units(holdout_split, folds),
         )
 
+    def _open_verifier(self, holdout_split, setup):
+        """Return the :class:`Verifier` of a new or existing holdout.
+
+        May set ``train_indices_`` and ``holdout_indices_``, to which errors about shared records
+        refer.
+        """
+        if not hasattr(self, "holdout_"):
+            self.train_indices_ = holdout_split.train
+            self.holdout_indices_ = holdout_split.holdout
+        holdout = open_holdout(
+            self, holdout_split, metric=setup.metric, fit_params=setup.fit_params
+        )
+        return Verifier(setup, holdout, n_jobs=self.n_jobs)
+
     def _check_dependence(self, holdout_split, setup, ranking):
         """Return an assumption of the certificate about the dependence of records, or "".
 
-        Warns if the scores of a model show undeclared dependence. The model takes all columns or,
-        if there are more than ``n`` training records, the ``n`` columns with the highest univariate
-        scores.
+        Warns if the scores of a model show undeclared dependence. If there are more columns than
+        training records, the model takes only as many columns as records, those with the highest
+        univariate scores.
         """
-        n = len(ranking.targets)
-        if self.n_features_in_ > n:
-            (univariate_scores,) = ranking.univariate([np.arange(n)])
+        n_train = len(ranking.targets)
+        if self.n_features_in_ > n_train:
+            (univariate_scores,) = ranking.univariate([np.arange(n_train)])
             order = np.argsort(-univariate_scores, kind="stable")
-            setup = replace(setup, X=safe_indexing(setup.X, np.sort(order[:n]), axis=1))
-        dependence_report, _ = check_dependence(
+            setup = replace(setup, X=safe_indexing(setup.X, np.sort(order[:n_train]), axis=1))
+        dependence_report, _per_record_scores = check_dependence(
             holdout_split, setup, {}, groups=holdout_split.groups
         )
         return "" if dependence_report is None else dependence_report.note
@@ -389,10 +398,10 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     def _select(
         self, scored_subsets, choice, holdout_split, setup, verifier, ranking, dependence_note
     ):
-        """Verify the chosen subset and others; set all attributes of the selection.
+        """Verify the chosen subset and others; set all fitted attributes.
 
-        ``choice``: SubsetChoice; ``verifier``: None without a holdout; ``dependence_note``:
-        assumption of the certificate, or "".
+        ``choice``: :class:`SubsetChoice`; ``verifier``: None without a holdout;
+        ``dependence_note``: assumption of the certificate, or "".
         """
         metric = setup.metric
         queries = verify_subsets(verifier, scored_subsets, choice, self.verify)
@@ -443,12 +452,6 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
             holdout_split.X, holdout_split.y, holdout_split.train_groups(), setup.folds
         )
         self.holdout_.update_context(cv_data=cv_data)
-        score_text = f"{metric.name} not verified"
-        if selected_query.answer.source in ANSWERED:
-            score_text = f"verified {metric.name} {self.score_:.3g} [{lower:.3g}, {upper:.3g}]"
-        note = (
-            f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; {score_text}."
-        )
         self.certificate_ = make_certificate(
             self.holdout_,
             holdout_split,
@@ -457,14 +460,24 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
             model_description="the selected features",
             cv_score=float(self.score_path_["cv_score"][selected_index]),
             clipping=clipping_of_columns(setup, columns),
-            notes=(note,),
+            notes=(self._selection_note(selected_query, metric),),
             assumptions=[dependence_note] if dependence_note else [],
         )
 
-    def _make_reportable_models(self, scored_subsets, choice, selected_index, verifier):
-        """Return columns, model and cross-validated score of the models of a report, by name.
+    def _selection_note(self, selected_query, metric):
+        """Return a sentence on the number of selected features and their verified score."""
+        score_text = f"{metric.name} not verified"
+        if selected_query.answer.source in ANSWERED:
+            lower, upper = self.interval_
+            score_text = f"verified {metric.name} {self.score_:.3g} [{lower:.3g}, {upper:.3g}]"
+        return (
+            f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; {score_text}."
+        )
 
-        These are the model of the selected features and, with the name "fixed", that of the fixed
+    def _make_reportable_models(self, scored_subsets, choice, selected_index, verifier):
+        """Return a dict from names to (columns, fitted model, cross-validated score).
+
+        It contains the model of the selected features and, with the name "fixed", that of the fixed
         features alone if it is another one. A model without columns is left out. Scores are in
         score units.
         """
@@ -475,28 +488,27 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         if choice.constant_index not in (None, selected_index):
             index_by_name["fixed"] = choice.constant_index
         cv_scores = self.score_path_["cv_score"]
-        models = {}
+        reportable_models = {}
         for name, index in index_by_name.items():
             columns = scored_subsets[index].columns
             if columns:
                 model = verifier.model(Candidate(columns=columns))
-                models[name] = (list(columns), model, float(cv_scores[index]))
-        return models
+                reportable_models[name] = (list(columns), model, float(cv_scores[index]))
+        return reportable_models
 
     def _models_for_report(self, compare):
-        """Return models by name, their cross-validated scores, metric and variance of scores.
+        """Return models by name, a list of cross-validated scores, the metric, and a variance.
 
-        The models take all columns, and select theirs by name if these are texts. The model of the
-        fixed features is added if ``compare`` is "fixed". Raises ValueError if there is no such
-        model, and without a holdout. The cross-validated scores are in score units. The
-        variance is that of the selected model's scores of training records in [0, 1], or None if
-        the metric is not a mean.
+        Models are pipelines that take all columns of the holdout. The model of the fixed features
+        is added if ``compare`` is "fixed". Raises ValueError if there is no such model, and without
+        a holdout. Scores are in score units. The variance is that of the selected model's scores of
+        training records in [0, 1], or None if the metric is not a mean.
         """
         X = self._holdout_to_close().X
         compares_fixed = isinstance(compare, str) and compare == "fixed"
         if compares_fixed and "fixed" not in self._reportable_models:
             raise ValueError("compare='fixed' needs fixed_features, and selected features besides.")
-        models = {}
+        model_by_name = {}
         cv_scores = []
         for name, (columns, model, cv_score) in self._reportable_models.items():
             if name == "fixed" and not compares_fixed:
@@ -504,9 +516,10 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
             if hasattr(self, "feature_names_in_") and is_frame(X):
                 columns = self.feature_names_in_[columns].tolist()
             selection = FunctionTransformer(safe_indexing, kw_args={"indices": columns, "axis": 1})
-            models[name] = make_pipeline(selection, model)
+            model_by_name[name] = make_pipeline(selection, model)
             cv_scores.append(cv_score)
-        return models, cv_scores, *self._metric_and_variance
+        metric, variance = self._metric_and_variance
+        return model_by_name, cv_scores, metric, variance
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -536,16 +549,16 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
 
 
 def _selection_frequencies(selected_subset, ranking):
-    """Return how many feature groups a half sample selects, and each group's selection frequency.
+    """Return how many feature groups a half sample selects, and their selection frequencies.
 
-    A half sample selects as many groups as the selected subset has, or for a subset of stable
-    features :meth:`Ranking.stable_size`. Without a selected group the number is 0, and the
-    frequencies are NaN.
+    The number is that of the selected subset, or :meth:`Ranking.stable_size` for stable features.
+    The frequencies are proportions of half samples that select each feature group: (n_groups,).
+    Without a selected group the number is 0, and the frequencies are NaN.
     """
     if not selected_subset.group_indices:
         return 0, np.full(len(ranking.feature_groups), np.nan)
-    n = len(ranking.targets)
+    n_train = len(ranking.targets)
     subset_size = len(selected_subset.group_indices)
     if selected_subset.kind == "stable":
-        subset_size = ranking.stable_size(n)
-    return subset_size, ranking.selection_frequencies(np.arange(n), subset_size)
+        subset_size = ranking.stable_size(n_train)
+    return subset_size, ranking.selection_frequencies(np.arange(n_train), subset_size)
