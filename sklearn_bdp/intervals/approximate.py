@@ -1,9 +1,9 @@
 r"""Approximate limits of metrics without a proven bound, for interim intervals (theory G34).
 
-A released cell is charged by its code length for any statistic. An approximate interval therefore
-needs limits for a *fixed* model whose non-coverage stays near the failure probability, also if that
-is small. The spread of the metric is estimated on the training set, from influence values of pooled
-out-of-fold predictions of the same candidate. It is public.
+The code length of a release accounts for adaptive queries, for any statistic. An approximate
+interval therefore needs limits for a *fixed* model whose non-coverage stays near the failure
+probability, also if that is small. The spread of the metric is estimated on the training set, from
+influence values of pooled out-of-fold predictions of the same candidate. It is public.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ Family: TypeAlias = Literal["proportion", "loss", "none"]
 #: All families of approximate limits, as ledgers name them. Medians have :class:`MedianLimits`.
 FAMILIES = ("proportion", "loss", "median", "none")
 #: Largest number of steps in a table of quantiles of out-of-fold errors.
-_N_QUANTILES = 200
+_MAX_STEPS = 200
 
 #: Smallest degrees of freedom, for heavy-tailed influence values.
 _MIN_DF = 3.0
-#: Proportions in cells narrower than this many standard deviations of the score get wider limits,
-#: because the width of the cell does not compensate for the error of the estimated spread.
-_THIN_CELL = 0.6
+#: Proportions in released ranges narrower than this many standard deviations of the score get
+#: wider limits, because the width of the range does not compensate for the error of the estimated
+#: spread.
+_NARROW_DEVIATIONS = 0.6
 #: Assumed standard deviation of one sampling unit's score without an estimate, in units of [0, 1].
 _UNKNOWN_DEVIATION = 0.5
 #: Smallest one-sided failure probability at which the formulas were simulated. Below it, rare
@@ -45,8 +46,8 @@ class InfluenceSpread(NamedTuple):
     Parameters
     ----------
     center : float
-        Out-of-fold score at which the spread was estimated. For metrics of a confusion matrix,
-        pseudo records are added first.
+        Out-of-fold score at which the spread was estimated. For metrics of a confusion matrix, it
+        is computed with added pseudo records.
     deviation : float
         Standard deviation of the influence of one sampling unit.
     kurtosis : float
@@ -141,10 +142,10 @@ class ApproximateLimits:
     spread: InfluenceSpread | None = None
 
     def degrees_of_freedom(self, spread: InfluenceSpread) -> float:
-        """Return the degrees of freedom of the training set's standard deviation.
+        """Return the degrees of freedom of the estimated standard deviation of the influence.
 
-        They follow from the kurtosis and from the smaller number of units, of the holdout and of
-        the training set; ``spread.max_df`` caps them.
+        They follow from the kurtosis and from the smaller one of two numbers of units, that of the
+        holdout and that of the training set. They are at most ``spread.max_df``.
 
         Parameters
         ----------
@@ -154,7 +155,7 @@ class ApproximateLimits:
         Returns
         -------
         float
-            At least 3, also if ``spread.max_df`` is smaller.
+            Degrees of freedom, but at least 3, also if ``spread.max_df`` is smaller.
         """
         n_units = min(float(self.n_units), spread.n_units)
         df = 2.0 * n_units / max(spread.kurtosis - 1.0, 1e-12)
@@ -166,16 +167,16 @@ class ApproximateLimits:
         Parameters
         ----------
         lowest, highest : ndarray of shape (m,)
-            Ends of the cell that holds the holdout score, in [0, 1].
+            Ends of the released range of each holdout score, in [0, 1].
         log_failure : ndarray of shape (m,)
             Log of the failure probability of one side, at most 0.
 
         Returns
         -------
         lower, upper : ndarray of shape (m,)
-            In [0, 1]. The limits are 0 and 1 if the cell touches 0: a score that is undefined on
-            the holdout counts as 0, and nothing is claimed about it. They are also 0 and 1 without
-            an interval (no spread, or the family ``"none"``), and if a limit is not finite.
+            In [0, 1]. The limits are 0 and 1 if ``lowest`` is 0: a score that is undefined on the
+            holdout counts as 0, and nothing is claimed about it. They are also 0 and 1 without an
+            interval (no spread, or the family ``"none"``), and if a limit is not finite.
         """
         lowest, highest, log_failure = np.broadcast_arrays(
             *(np.asarray(values, dtype=float) for values in (lowest, highest, log_failure))
@@ -192,42 +193,54 @@ class ApproximateLimits:
         return lower, upper
 
     def _proportion_limits(self, spread, lowest, highest, log_failure):
-        """Return Korn-Graubard limits: Clopper-Pearson at the effective sample size."""
+        """Return lower and upper Korn-Graubard limits of proportions, both of shape (m,).
+
+        They are Clopper-Pearson limits at the effective sample size. Parameters are those of
+        `limits`, as arrays of shape (m,), and the spread on the training set.
+        """
         alpha_one_sided = np.exp(log_failure)
         normal_quantile = -ndtri_exp(np.minimum(log_failure, math.log(0.49)))
         df = self.degrees_of_freedom(spread)
-        is_thin = highest - lowest < _THIN_CELL * spread.deviation / math.sqrt(self.n_units)
+        max_narrow_width = _NARROW_DEVIATIONS * spread.deviation / math.sqrt(self.n_units)
+        is_narrow = highest - lowest < max_narrow_width
         student_quantile = np.where(
-            is_thin, -stdtrit(df / 2.0, alpha_one_sided), -stdtrit(df, alpha_one_sided)
+            is_narrow, -stdtrit(df / 2.0, alpha_one_sided), -stdtrit(df, alpha_one_sided)
         )
         variance_inflation = (student_quantile / normal_quantile) ** 2 * np.where(
-            is_thin, 1.0 + 2.0 / df, 1.0
+            is_narrow, 1.0 + 2.0 / df, 1.0
         )
-        variance = max(spread.deviation**2, 1e-300)
+        influence_variance = max(spread.deviation**2, 1e-300)
         binomial_variance = spread.center * (1.0 - spread.center)
         effective_n = (
-            binomial_variance * self.n_units / variance / np.maximum(variance_inflation, 1.0)
+            binomial_variance
+            * self.n_units
+            / influence_variance
+            / np.maximum(variance_inflation, 1.0)
         )
-        low_hits = lowest * effective_n
-        low_misses = (1.0 - lowest) * effective_n
-        high_hits = highest * effective_n
-        high_misses = (1.0 - highest) * effective_n
+        hits_at_lowest = lowest * effective_n
+        misses_at_lowest = (1.0 - lowest) * effective_n
+        hits_at_highest = highest * effective_n
+        misses_at_highest = (1.0 - highest) * effective_n
         with np.errstate(all="ignore"):
-            lower = betaincinv(low_hits, low_misses + 1.0, alpha_one_sided)
-            misses_limit = betaincinv(high_misses, high_hits + 1.0, alpha_one_sided)
+            lower = betaincinv(hits_at_lowest, misses_at_lowest + 1.0, alpha_one_sided)
+            lower_miss_rate = betaincinv(misses_at_highest, hits_at_highest + 1.0, alpha_one_sided)
         # The upper limit of a score of 1 is 1.
-        upper = 1.0 - np.where(highest >= 1.0, 0.0, misses_limit)
+        upper = 1.0 - np.where(highest >= 1.0, 0.0, lower_miss_rate)
         return lower, upper
 
     def _loss_limits(self, spread, lowest, highest, log_failure):
-        """Return limits of one minus the loss, from Student limits of the loss's logarithm."""
+        """Return lower and upper limits of scores of one minus a loss, both of shape (m,).
+
+        They come from Student limits of the loss's logarithm. Parameters are those of `limits`, as
+        arrays of shape (m,), and the spread on the training set.
+        """
         alpha_one_sided = np.exp(log_failure)
         df = self.degrees_of_freedom(spread)
-        quantile = -stdtrit(df, alpha_one_sided)
+        student_quantile = -stdtrit(df, alpha_one_sided)
         if spread.n_units < 2 * self.n_units:
-            quantile = -stdtrit(df / 2.0, alpha_one_sided) * math.sqrt(1.0 + 2.0 / df)
+            student_quantile = -stdtrit(df / 2.0, alpha_one_sided) * math.sqrt(1.0 + 2.0 / df)
         center_loss = max(1.0 - spread.center, 1e-300)
-        log_half_width = quantile * spread.deviation / center_loss / math.sqrt(self.n_units)
+        log_half_width = student_quantile * spread.deviation / center_loss / math.sqrt(self.n_units)
         lower = 1.0 - (1.0 - lowest) * np.exp(log_half_width)
         upper = 1.0 - (1.0 - highest) * np.exp(-log_half_width)
         return lower, upper
@@ -243,8 +256,8 @@ class ApproximateLimits:
         Returns
         -------
         ndarray
-            Standard deviations. They are a public guess, not a bound: they only determine code
-            lengths (theory G7).
+            Standard deviations, of the shape of ``prediction``. They are a public guess, not a
+            bound: they only determine code lengths (theory G7).
         """
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
         root_n_units = math.sqrt(self.n_units)
@@ -253,12 +266,12 @@ class ApproximateLimits:
             return np.full(prediction.shape, _UNKNOWN_DEVIATION / root_n_units)
         if self.family == "proportion":
             center = spread.center
-            design_effect = (spread.deviation**2) / max(center * (1.0 - center), 1e-12)
+            design_effect = spread.deviation**2 / max(center * (1.0 - center), 1e-12)
             effective_n = self.n_units / design_effect
             shrunken_prediction = (prediction * effective_n + 1.0) / (effective_n + 2.0)
             return np.sqrt(shrunken_prediction * (1.0 - shrunken_prediction) / effective_n)
-        loss = np.maximum(1.0 - prediction, 1e-3 * (1.0 - spread.center) + 1e-12)
-        return spread.deviation / max(1.0 - spread.center, 1e-12) * loss / root_n_units
+        predicted_loss = np.maximum(1.0 - prediction, 1e-3 * (1.0 - spread.center) + 1e-12)
+        return spread.deviation / max(1.0 - spread.center, 1e-12) * predicted_loss / root_n_units
 
 
 class ErrorDistribution(NamedTuple):
@@ -294,17 +307,19 @@ class ErrorDistribution(NamedTuple):
         Returns
         -------
         ErrorDistribution
-            With at most 201 quantiles.
+            The distribution, as at most 201 quantiles.
         """
         _, unit_index = np.unique(unit_codes, return_inverse=True)
         n_units = int(unit_index.max()) + 1
         centered_indicator = (errors <= np.median(errors)) - 0.5
         # In units of the mean number of records: the mean of a unit if all have the same number.
-        unit_sums = np.bincount(unit_index, weights=centered_indicator) * n_units / errors.size
-        n_quantiles = min(_N_QUANTILES, errors.size)
-        probabilities = np.arange(n_quantiles + 1) / n_quantiles
+        relative_unit_sums = (
+            np.bincount(unit_index, weights=centered_indicator) * n_units / errors.size
+        )
+        n_steps = min(_MAX_STEPS, errors.size)
+        probabilities = np.arange(n_steps + 1) / n_steps
         return cls(
-            deviation=max(0.5, float(np.sqrt(np.mean(unit_sums**2)))),
+            deviation=max(0.5, float(np.sqrt(np.mean(relative_unit_sums**2)))),
             n_units=float(n_units),
             quantiles=tuple(np.quantile(errors, probabilities).tolist()),
         )
@@ -316,8 +331,8 @@ class MedianLimits:
 
     The proportion :math:`F(a)` of new errors below the holdout's median :math:`a` differs from 1/2
     by a sampling deviation. The distribution of the out-of-fold errors is an estimate of :math:`F`,
-    whose variance is added. If many errors are equal, the limits are valid for both values
-    of the distribution at the jump.
+    whose variance is added. If many errors equal the median, the limits are valid for the
+    proportion of errors below it and for that of errors up to it.
 
     Parameters
     ----------
@@ -331,7 +346,11 @@ class MedianLimits:
     errors: ErrorDistribution
 
     def _half_width(self, log_failure):
-        """Return half-widths of limits for the proportion of errors up to the median."""
+        """Return the half-width of limits for the proportion of errors up to the median.
+
+        ``log_failure`` has the logs of failure probabilities of one side, shape (m,), as the return
+        value.
+        """
         n_train_units = self.errors.n_units
         df = min(self.n_units, n_train_units) - 1.0
         deviation = self.errors.deviation * math.sqrt(1.0 / self.n_units + 1.0 / n_train_units)
@@ -348,16 +367,15 @@ class MedianLimits:
         Parameters
         ----------
         lowest, highest : ndarray of shape (m,)
-            Ends of the cell that holds the holdout score, 1 minus the median error, in [0, 1].
+            Ends of the released range of each holdout score, 1 minus the median error, in [0, 1].
         log_failure : ndarray of shape (m,)
             Log of the failure probability of one side, at most 0.
 
         Returns
         -------
         lower, upper : ndarray of shape (m,)
-            In [0, 1]. The limits are 0 and 1 if the cell touches 0, as for
-            :class:`ApproximateLimits`. Beyond the table of quantiles, the lower limit is 0 and the
-            upper limit 1.
+            In [0, 1]. The limits are 0 and 1 if ``lowest`` is 0. Beyond the table of quantiles, the
+            lower limit is 0 and the upper limit 1.
         """
         lowest, highest, log_failure = np.broadcast_arrays(
             *(np.asarray(values, dtype=float) for values in (lowest, highest, log_failure))
@@ -365,12 +383,12 @@ class MedianLimits:
         quantiles = np.asarray(self.errors.quantiles)
         n_steps = quantiles.size - 1
         half_width = self._half_width(log_failure)
-        # Steps in the table of quantiles: those of both ends of the cell, rounded outward, and then
-        # moved outward by the half-width.
-        low_cell_step = np.searchsorted(quantiles, 1.0 - highest, side="left") - 1.0
-        high_cell_step = np.searchsorted(quantiles, 1.0 - lowest, side="right")
-        low_step = np.floor((low_cell_step / n_steps - half_width) * n_steps).astype(int)
-        high_step = np.ceil((high_cell_step / n_steps + half_width) * n_steps).astype(int)
+        # Steps in the table of quantiles: those of both ends of the released range, rounded
+        # outward, and then moved outward by the half-width.
+        low_range_step = np.searchsorted(quantiles, 1.0 - highest, side="left") - 1.0
+        high_range_step = np.searchsorted(quantiles, 1.0 - lowest, side="right")
+        low_step = np.floor((low_range_step / n_steps - half_width) * n_steps).astype(int)
+        high_step = np.ceil((high_range_step / n_steps + half_width) * n_steps).astype(int)
         smallest_error = np.where(low_step < 0, 0.0, quantiles[np.clip(low_step, 0, n_steps)])
         largest_error = np.where(
             high_step > n_steps, 1.0, quantiles[np.clip(high_step, 0, n_steps)]
@@ -400,9 +418,9 @@ class MedianLimits:
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
         proportion_deviation = min(0.45, self.errors.deviation / math.sqrt(self.n_units))
         probabilities = np.linspace(0.0, 1.0, len(self.errors.quantiles))
-        low, high = np.interp(
+        lower_error, upper_error = np.interp(
             [0.5 - proportion_deviation, 0.5 + proportion_deviation],
             probabilities,
             self.errors.quantiles,
         )
-        return np.full(prediction.shape, max(0.5 * float(high - low), 1e-6))
+        return np.full(prediction.shape, max(0.5 * float(upper_error - lower_error), 1e-6))

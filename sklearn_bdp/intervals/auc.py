@@ -52,9 +52,9 @@ _BETS_PER_BLOCK = 16  # rejected points are dropped after each block of bets
 
 
 class PlacementMoments(NamedTuple):
-    """Moments of placements, which determine stakes.
+    """Predicted moments of placements, which determine the stakes of bets on them.
 
-    Limits are valid for all values, and narrow if they are near the true ones.
+    Limits are valid for all predictions, and narrow if these are near the true moments.
     """
 
     center: float  # mean of the placements: the AUC
@@ -65,13 +65,13 @@ def binormal_moments(auc: float) -> PlacementMoments:
     r"""Return the moments of placements for normal scores of equal variance in both classes.
 
     They are the same for both classes: with :math:`h = \Phi^{-1}(A)`, two records of the other
-    class are both below a record with probability :math:`\Phi(h) - 2 T(h, 1/\sqrt3)`, Owen's
+    class are both below a record with probability :math:`\Phi(h) - 2 T(h, 1/\sqrt3)`, with Owen's
     function :math:`T`.
 
     Parameters
     ----------
     auc : float
-        The AUC, in (0, 1).
+        The AUC :math:`A`, in (0, 1).
 
     Returns
     -------
@@ -79,8 +79,8 @@ def binormal_moments(auc: float) -> PlacementMoments:
         Its center is ``auc``.
     """
     quantile = float(ndtri(auc))
-    both_below = float(ndtr(quantile) - 2.0 * owens_t(quantile, 1.0 / math.sqrt(3.0)))
-    return PlacementMoments(auc, max(0.0, both_below - auc**2))
+    mean_square = float(ndtr(quantile) - 2.0 * owens_t(quantile, 1.0 / math.sqrt(3.0)))
+    return PlacementMoments(auc, max(0.0, mean_square - auc**2))
 
 
 def placements(scores: Array, other_scores: Array) -> Array:
@@ -103,7 +103,7 @@ def placements(scores: Array, other_scores: Array) -> Array:
 def placement_limits(
     values: Array, n_other: int, *, moments: PlacementMoments, log_inverse_alpha: float
 ) -> tuple[float, float]:
-    r"""Return limits of the expected placement: of the AUC for new records of both classes.
+    r"""Return limits of the expected placement, which is the AUC for new records of both classes.
 
     Each of the two limits fails with probability at most ``exp(-log_inverse_alpha)`` given the
     labels.
@@ -129,12 +129,13 @@ def placement_limits(
     n_blocks = min(len(values), _MAX_BETS)
     block_codes = np.arange(len(values)) * n_blocks // len(values)
     block_sizes = np.bincount(block_codes)
-    values = np.minimum(np.bincount(block_codes, values) / block_sizes, 1.0)
+    block_means = np.minimum(np.bincount(block_codes, values) / block_sizes, 1.0)
     nats_needed = check_real("log_inverse_alpha", log_inverse_alpha, low=0.0, closed="neither")
     center = min(max(moments.center, 0.01), 0.99)
-    variance = max(moments.variance, 1e-4) / block_sizes.mean()
-    lower = _lower_limit(values, n_other, center, variance, nats_needed)
-    return lower, 1.0 - _lower_limit(1.0 - values, n_other, 1.0 - center, variance, nats_needed)
+    variance = max(moments.variance, 1e-4) / block_sizes.mean()  # of a block's mean
+    lower = _lower_limit(block_means, n_other, center, variance, nats_needed)
+    complement_lower = _lower_limit(1.0 - block_means, n_other, 1.0 - center, variance, nats_needed)
+    return lower, 1.0 - complement_lower
 
 
 def expected_half_width(
@@ -142,7 +143,7 @@ def expected_half_width(
 ) -> float:
     """Return the half-width to expect from moments of the placements.
 
-    Placements are taken to be the quantiles of a beta distribution with about these moments.
+    Placements are simulated as the quantiles of a beta distribution with about these moments.
 
     Parameters
     ----------
@@ -151,12 +152,12 @@ def expected_half_width(
     moments : PlacementMoments
         From training records, or a guess.
     log_inverse_alpha : float
-        As for :func:`placement_limits`.
+        Minus the log of the failure probability of one side, in nats.
 
     Returns
     -------
     float
-        Half the distance of the limits.
+        Half the distance of the limits of the AUC.
     """
     from scipy.stats import beta as beta_distribution
 
@@ -165,14 +166,14 @@ def expected_half_width(
     parameter_sum = center * (1.0 - center) / variance - 1.0  # of both beta parameters
     probabilities = (np.arange(n) + 0.5) / n
     # Quantiles take long to compute: between many of them, the others are interpolated.
-    computed_at = probabilities[:: max(1, n // _N_COMPUTED_QUANTILES)]
-    quantiles = beta_distribution.ppf(
-        computed_at, center * parameter_sum, (1.0 - center) * parameter_sum
+    computed_probabilities = probabilities[:: max(1, n // _N_COMPUTED_QUANTILES)]
+    computed_quantiles = beta_distribution.ppf(
+        computed_probabilities, center * parameter_sum, (1.0 - center) * parameter_sum
     )
-    values = np.interp(probabilities, computed_at, quantiles)
-    values = np.random.default_rng(0).permutation(np.clip(values, 0.0, 1.0))
+    all_quantiles = np.interp(probabilities, computed_probabilities, computed_quantiles)
+    simulated_placements = np.random.default_rng(0).permutation(np.clip(all_quantiles, 0.0, 1.0))
     lower, upper = placement_limits(
-        values, n_other, moments=moments, log_inverse_alpha=log_inverse_alpha
+        simulated_placements, n_other, moments=moments, log_inverse_alpha=log_inverse_alpha
     )
     return 0.5 * (upper - lower)
 
@@ -182,91 +183,96 @@ def planned_half_width(
 ) -> float:
     """Return the half-width of a report on ROC AUC to expect from the AUC alone.
 
-    It is the smaller one of that by pairs (theory G12) and of that by bets on placements of normal
-    scores with equal variances.
+    It is the smaller one of two half-widths: of limits from pairs of records (theory G12), and of
+    limits from bets on placements of normal scores with equal variances.
 
     Parameters
     ----------
     class_counts : tuple of int
-        Expected number of independent records of either class.
+        Expected number of independent records of each of the two classes.
     auc : float
         Expected AUC, in [0, 1].
     log_one_sided : float
         Log of the failure probability of one side.
     goal : float, default=inf
-        Bets, which take long, are simulated only if a normal approximation is below it. A result
-        above the goal may be too small otherwise.
+        Half-width of interest. Bets, which take long, are simulated only if a normal approximation
+        does not exceed it. Otherwise, a result above the goal may be too small.
 
     Returns
     -------
     float
-        In [0, 1/2].
+        Half-width in [0, 1/2].
     """
     half_width_by_pairs = half_width_at(PairsTail(class_counts), auc, log_one_sided)
     moments = binormal_moments(min(max(auc, _MIN_AUC), 1.0 - _MIN_AUC))
     # Bets are hardly narrower than a normal approximation.
-    deviation = math.sqrt(moments.variance * sum(1.0 / count for count in class_counts))
-    half_width_by_bets = -deviation * float(ndtri_exp(log_one_sided))
-    if half_width_by_bets <= goal:
-        half_width_by_bets = expected_half_width(
-            min(class_counts), max(class_counts), moments=moments, log_inverse_alpha=-log_one_sided
-        )
+    auc_deviation = math.sqrt(moments.variance * sum(1.0 / count for count in class_counts))
+    normal_half_width = -auc_deviation * float(ndtri_exp(log_one_sided))
+    if not normal_half_width <= goal:
+        return min(half_width_by_pairs, normal_half_width)
+    half_width_by_bets = expected_half_width(
+        min(class_counts), max(class_counts), moments=moments, log_inverse_alpha=-log_one_sided
+    )
     return min(half_width_by_pairs, half_width_by_bets)
 
 
 def _lower_limit(values, n_other, center, variance, nats_needed):
-    """Return the last AUC of a grid before the first that is not rejected, or 0.
+    """Return a lower confidence limit of the AUC, in [0, 1).
 
-    ``center`` and ``variance`` are the predicted mean and variance of the placements ``values``,
-    ``nats_needed`` is minus the log of the failure probability.
+    It is the largest AUC of an ascending grid up to which bets reject every AUC, or 0. ``values``
+    are placements, or means of blocks of them, and ``center`` and ``variance`` their predicted mean
+    and variance. ``n_other`` is the number of records of the other class, and ``nats_needed`` minus
+    the log of the failure probability.
     """
     pair_variance = center * (1.0 - center)
     total_variance = variance / len(values) + pair_variance / n_other
     aucs = _auc_grid(center, math.sqrt(total_variance))
-    # If an AUC m is barely rejected, the observed mean lies about a half-width above it. The
-    # conditional AUC a is expected between them, by the proportion of both variances.
+    # If an AUC m is barely rejected, the observed mean lies about a half-width above it. The AUC a
+    # given the records of the other class is expected between them, by the ratio of variances.
     half_width = _TILT * math.sqrt(2.0 * nats_needed * total_variance)
-    other_variance = aucs * (1.0 - aucs) / n_other
-    variance_fraction = other_variance / (other_variance + variance / len(values))
-    conditional_aucs = np.minimum(aucs + variance_fraction * half_width, 0.5 * (1.0 + aucs))
-    # The tilt lambda that maximizes N at this conditional AUC, and the log of N's denominator.
+    conditional_variances = aucs * (1.0 - aucs) / n_other
+    variance_fractions = conditional_variances / (conditional_variances + variance / len(values))
+    conditional_aucs = np.minimum(aucs + variance_fractions * half_width, 0.5 * (1.0 + aucs))
+    # N = exp(tilt n a) / (1 - m + m exp(tilt))^n with n = n_other: the tilt that maximizes it at
+    # the expected a, and the log of the denominator.
     tilts = np.log(conditional_aucs * (1.0 - aucs) / (aucs * (1.0 - conditional_aucs)))
     log_denominators = n_other * np.log1p(aucs * np.expm1(tilts))
     auc_index, points, nats_to_win = _points_to_reject(
         conditional_aucs, tilts, log_denominators, n_other, nats_needed
     )
-    not_rejected = _not_rejected(values, points, nats_to_win, variance)
+    remaining_points = _not_rejected(values, points, nats_to_win, variance)
     is_rejected = np.ones(len(aucs), bool)
-    is_rejected[auc_index[not_rejected]] = False
-    n_rejected = int(np.argmin(np.append(is_rejected, False)))
+    is_rejected[auc_index[remaining_points]] = False
+    n_rejected = int(np.argmin(np.append(is_rejected, False)))  # before the first that is not
     return float(aucs[n_rejected - 1]) if n_rejected else 0.0
 
 
 def _auc_grid(center, deviation):
-    """Return the AUCs that are tried, ascending inside (0, 1).
+    """Return an ascending grid of AUCs inside (0, 1) around the predicted AUC ``center``.
 
-    ``center`` is the predicted AUC, ``deviation`` the standard deviation of its estimate.
+    ``deviation`` is the standard error of an AUC.
     """
     even_distances = deviation * np.arange(0.0, _NEAR, _STEP)
     n_steps = max(0.0, math.log(1.0 / even_distances[-1]) / math.log(_GROWTH))
     growing_distances = even_distances[-1] * _GROWTH ** np.arange(1.0, n_steps + 1.0)
     distances = np.concatenate([even_distances, growing_distances])
-    points = np.concatenate([center - distances[:0:-1], center + distances])
-    return points[(points > 1e-6) & (points < 1.0 - 1e-6)]
+    aucs = np.concatenate([center - distances[:0:-1], center + distances])
+    return aucs[(aucs > 1e-6) & (aucs < 1.0 - 1e-6)]
 
 
 def _points_to_reject(conditional_aucs, tilts, log_denominators, n_other, nats_needed):
-    """Return the conditional AUCs b that bets must reject to reject each AUC m of the grid.
+    """Return the conditional AUCs b that bets must reject to reject each AUC m of a grid.
 
-    The first three arguments have one entry for each AUC m: the center of its grid of points b,
-    the tilt of its N and the log of N's denominator. A point must win the nats that N (mixed with
-    a constant) at the next smaller point lacks. The grid ends where N alone rejects, or at 1, which
-    no bet rejects.
+    A conditional AUC is the AUC given the ``n_other`` records of the other class. The first three
+    arguments have one entry for each AUC m: the center of its points b, and the ``tilt`` and the
+    log of the denominator of N(b) = exp(tilt n_other b) / (1 - m + m exp(tilt))^n_other. Bets win
+    the nats against b that N at the next smaller point, mixed with a constant, lacks to
+    ``nats_needed``. Points end where N alone rejects m, or at 1.
 
     Returns
     -------
     auc_index : ndarray of int, shape (n_points,)
-        Position of the AUC that each point belongs to.
+        Position of the AUC m that each point belongs to.
     points : ndarray of shape (n_points,)
         The conditional AUCs b.
     nats_to_win : ndarray of shape (n_points,)
@@ -307,26 +313,29 @@ def _points_to_reject(conditional_aucs, tilts, log_denominators, n_other, nats_n
 def _not_rejected(values, points, nats_to_win, variance):
     """Return the positions of the points that bets on the values do not reject (theory G28).
 
-    A point is rejected if the log wealth against it reaches its ``nats_to_win``. ``variance`` is
-    the predicted variance of the values.
+    Bets against a point win if the values exceed it on average. A point is rejected if the log
+    wealth of the bets against it reaches its entry in ``nats_to_win``. ``variance`` is the
+    predicted variance of the values.
     """
     remaining_positions = np.arange(len(points))
     sums_of_squares = np.full(len(points), PRIOR_UNITS * variance)
     max_stakes = MAX_STAKE / points
-    for n_bets, value in enumerate(values):
+    for n_past_bets, value in enumerate(values):
         deviations = value - points
-        mean_squares = sums_of_squares / (PRIOR_UNITS + n_bets)
-        variance_to_come = mean_squares * (len(values) - n_bets)  # of the sum of remaining values
+        mean_squares = sums_of_squares / (PRIOR_UNITS + n_past_bets)
+        variance_to_come = mean_squares * (
+            len(values) - n_past_bets
+        )  # of the sum of remaining values
         best_stakes = CAUTION * np.sqrt(2.0 * np.maximum(nats_to_win, 0.0) / variance_to_come)
         stakes = np.minimum(best_stakes, max_stakes)
         # Rejected points have 0 nats left and stake nothing more.
         nats_to_win = np.where(nats_to_win > 0.0, nats_to_win - np.log1p(stakes * deviations), 0.0)
         sums_of_squares = sums_of_squares + deviations**2
-        if n_bets % _BETS_PER_BLOCK == _BETS_PER_BLOCK - 1:
-            is_left = nats_to_win > 0.0
-            remaining_positions = remaining_positions[is_left]
-            points = points[is_left]
-            nats_to_win = nats_to_win[is_left]
-            sums_of_squares = sums_of_squares[is_left]
-            max_stakes = max_stakes[is_left]
+        if n_past_bets % _BETS_PER_BLOCK == _BETS_PER_BLOCK - 1:
+            is_remaining = nats_to_win > 0.0
+            remaining_positions = remaining_positions[is_remaining]
+            points = points[is_remaining]
+            nats_to_win = nats_to_win[is_remaining]
+            sums_of_squares = sums_of_squares[is_remaining]
+            max_stakes = max_stakes[is_remaining]
     return remaining_positions[nats_to_win > 0.0]

@@ -1,4 +1,4 @@
-r"""Limits of means that know more than the number of records: squares, bets on units, the past.
+r"""Limits of means from squared deviations, from bets on units, and of dates given their past.
 
 *Squares.* For scores that are not 0 or 1 (regression errors, losses) the worst-case variance
 :math:`p(1-p)` is often far too large. The mean of :math:`(\varphi_i - c)^2` on the holdout is one
@@ -153,36 +153,37 @@ def empirical_bernstein_lower_limit(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class VarianceLimitPlan:
-    """Centers of deviations and limits of variances for the m queries of a batch.
+    """Plan of the limits of m queries from confirmed upper limits of their variances.
 
-    They follow from public numbers (predictions and training scores), and are fixed before the
+    It follows from public numbers (predictions and training scores), and is fixed before the
     queries.
     """
 
     centers: Array  # center of the squared deviations of each query, shape (m,)
     tried_limits: Array  # ascending upper limits of each variance, (m, len(RELATIVE_LIMITS))
-    margin: float  # noise of a comparison: by how much a variance may exceed a confirmed limit
+    margin: float  # noise margin by which a variance may exceed a confirmed limit
     is_eligible: Array  # which queries have training scores that vary little, shape (m,)
     log_failure: float  # one-sided log failure probability for which the rates are chosen
     units: UnitWeights
 
     @property
     def log_alpha_fractions(self) -> tuple[Array, Array]:
-        """Logs of the fractions of a failure probability, both of shape (m,).
+        """Logs of two fractions of a failure probability, both of shape (m,).
 
-        The first is for limits from the mean alone, the second for limits from the variance.
+        The first fraction is for limits from the mean alone, the second for limits from the
+        variance.
         """
         return _log_alpha_fractions(self.is_eligible)
 
     def limits_to_try(self, i: int) -> Array:
-        """Return the ascending upper limits of the variance that are tried for query ``i``."""
+        """Return ascending upper limits of the variance of query ``i``, to be tried in turn."""
         return self.tried_limits[i]
 
     def deviations(self, moments: Array) -> Array:
-        """Return mean squared deviations from the centers, shape (m,).
+        """Return the mean squared deviation from the center of each of the m queries, shape (m,).
 
         ``moments`` of shape (m, 2) has the mean and the mean square of the units' mean scores,
-        both weighted by squared weights.
+        both weighted by squared unit weights.
         """
         means, mean_squares = moments.T
         return np.clip(mean_squares - 2.0 * self.centers * means + self.centers**2, 0.0, 1.0)
@@ -194,31 +195,34 @@ class VarianceLimitPlan:
         log_alpha_one_sided: Array,
         confirmed_limits: dict[int, float],
     ) -> tuple[Array, Array]:
-        """Return lower and upper limits of expectations; 0 and 1 without a confirmed variance.
+        """Return lower and upper limits of the expectations of m queries, both of shape (m,).
 
         ``lowest`` and ``highest`` are the ends of the possible holdout means,
         ``log_alpha_one_sided`` the logs of one-sided failure probabilities, all of shape (m,).
-        ``confirmed_limits`` maps positions of queries to upper limits of their mean squared
-        deviations that the mechanism confirmed, noise margins included.
+        ``confirmed_limits`` has, by position of the query, the upper limit of its mean squared
+        deviation that the mechanism confirmed, noise margin included. Limits of other queries are 0
+        and 1.
         """
         lower = np.zeros(len(self.centers))
         upper = np.ones(len(self.centers))
-        for i, squared_deviations in confirmed_limits.items():
+        for i, deviation_limit in confirmed_limits.items():
             center = self.centers[i]
             log_failure = log_alpha_one_sided[i] + math.log(VARIANCE_LIMIT_FRACTION)
-            lower[i] = self._lower_limit(i, center, lowest[i], log_failure, squared_deviations)
+            lower[i] = self._lower_limit(i, center, lowest[i], log_failure, deviation_limit)
             # One minus the score has the same squared deviations from one minus the center.
-            complement = self._lower_limit(
-                i, 1.0 - center, 1.0 - highest[i], log_failure, squared_deviations
+            complement_lower = self._lower_limit(
+                i, 1.0 - center, 1.0 - highest[i], log_failure, deviation_limit
             )
-            upper[i] = 1.0 - complement
+            upper[i] = 1.0 - complement_lower
         return lower, upper
 
-    def _lower_limit(self, i, center, value, log_failure, squared_deviations):
-        """Return the lower limit of query ``i`` at the rate with the highest predicted limit.
+    def _lower_limit(self, i, center, lowest_mean, log_failure, deviation_limit):
+        """Return a lower limit of the expectation of query ``i``, or of 1 minus it.
 
-        ``value`` is the lower end of the possible holdout means. The prediction assumes that the
-        holdout mean is the center and that the first tried limit is confirmed.
+        ``center`` is the center of squared deviations, ``lowest_mean`` the lower end of the
+        possible holdout means, ``log_failure`` the log of the one-sided failure probability, and
+        ``deviation_limit`` the confirmed upper limit of the mean squared deviation. The rate has
+        the highest limit if the holdout mean is the center and the lowest upper limit is confirmed.
         """
         predicted_limits = empirical_bernstein_lower_limit(
             np.full(_RATES.shape, center),
@@ -229,11 +233,11 @@ class VarianceLimitPlan:
             rate=_RATES,
         )
         return empirical_bernstein_lower_limit(
-            value,
+            lowest_mean,
             log_failure,
             self.units,
             center=center,
-            squared_deviations=squared_deviations,
+            squared_deviations=deviation_limit,
             rate=float(_RATES[np.argmax(predicted_limits)]),
         )
 
@@ -243,7 +247,8 @@ def plan_variance_limits(
 ):
     """Return the plan of a batch: centers and limits of variances, from public numbers.
 
-    Queries are eligible if their training variance is known and clearly below ``p (1 - p)``.
+    Queries are eligible if their training variance is known and clearly below ``p (1 - p)``, the
+    largest possible one for the prediction ``p``.
 
     Parameters
     ----------
@@ -262,8 +267,8 @@ def plan_variance_limits(
         Kurtosis of a unit's score on the training set; NaN if unknown. A mean of squares deviates
         from a variance ``v`` by about ``v * sqrt((kurtosis - 1) / n)``.
     margin : float, default=0.0
-        Noise of a comparison, in units of the mean square. The first upper limit that is tried is
-        larger by this margin, so that noise alone does not reject it.
+        Noise margin of a comparison with the holdout, in units of the mean square. It is added to
+        the lowest upper limit to try, so that noise alone does not reject that.
 
     Returns
     -------
@@ -286,10 +291,11 @@ def plan_variance_limits(
 
 
 def _log_alpha_fractions(is_eligible):
-    """Return the logs of the fractions of a failure probability, both of shape (m,).
+    """Return the logs of two fractions of a failure probability, both of shape (m,).
 
-    The first is for limits from the mean alone, the second for limits from the variation of scores.
-    They are 0 and minus infinity for queries that are not eligible.
+    The first fraction is for limits from the mean alone, the second for limits from the variation
+    of scores. Their logs are 0 and minus infinity for queries that are not eligible. The argument
+    is a mask of the m queries.
     """
     for_mean = np.where(is_eligible, math.log1p(-VARIANCE_LIMIT_FRACTION), 0.0)
     for_variation = np.where(is_eligible, math.log(VARIANCE_LIMIT_FRACTION), -math.inf)
@@ -337,19 +343,22 @@ def betting_lower_limit(
 
 
 class Bets(NamedTuple):
-    """Bets of one query, fixed before it.
+    """Two bets on the records of one query, fixed before it.
 
     In each pair, the first number is of a bet on the scores, for the lower limit, and the second of
-    a bet on 1 minus the scores, for the upper limit.
+    a bet on 1 minus the scores, for the upper limit. The shortfall of a bet with the gain ``x`` is
+    ``x - ln(1 + x)``.
     """
 
-    centers: tuple[float, float]
+    centers: tuple[float, float]  # predicted means
     stakes: tuple[float, float]
-    shortfalls: tuple[float, float]  # mean shortfalls that the first limit allows without noise
-    max_ratio: float  # largest possible ratio of a record's shortfall to ``shortfalls``
+    allowed_shortfalls: tuple[float, float]  # mean shortfalls that the lowest limit to try allows
+    max_ratio: float  # largest possible ratio of a record's shortfall to an allowed one
 
     def ratio(self, scores: ArrayLike) -> float:
-        """Return the larger ratio of a mean shortfall to the allowed one, over ``max_ratio``.
+        """Return the larger ratio of the mean shortfall of a bet to its allowed one.
+
+        The ratio is relative to ``max_ratio``, the largest one that a record can have.
 
         Parameters
         ----------
@@ -363,18 +372,22 @@ class Bets(NamedTuple):
         """
         scores = np.asarray(scores, dtype=float)
         ratios = [
-            float(np.mean(_shortfalls(side_scores, center, stake))) / shortfall
-            for side_scores, center, stake, shortfall in zip(
-                (scores, 1.0 - scores), self.centers, self.stakes, self.shortfalls, strict=True
+            float(np.mean(_shortfalls(side_scores, center, stake))) / allowed_shortfall
+            for side_scores, center, stake, allowed_shortfall in zip(
+                (scores, 1.0 - scores),
+                self.centers,
+                self.stakes,
+                self.allowed_shortfalls,
+                strict=True,
             )
         ]
         return float(np.clip(max(ratios) / self.max_ratio, 0.0, 1.0))
 
 
 def _shortfalls(scores, center, stake):
-    """Return for each score ``x - log(1 + x)`` with the gain ``x`` of the bet, at least 0.
+    """Return the shortfall ``x - log(1 + x)`` of a bet on each score, at least 0.
 
-    ``x`` is ``stake * (score - center) / center``.
+    The gain ``x`` of the bet is ``stake * (score - center) / center``.
     """
     gains = stake * (scores - center) / center
     return gains - np.log1p(gains)
@@ -391,7 +404,7 @@ class BettingPlan:
     expected_variances: Array  # variance of a record's score, shape (m,)
     kurtosis: Array  # kurtosis of a record's score, shape (m,); NaN if unknown
     training_sizes: Array  # number of training records behind these numbers, shape (m,)
-    margin: float  # noise of a comparison: by how much a ratio may exceed a confirmed limit
+    margin: float  # noise margin by which a ratio may exceed a confirmed limit
     is_eligible: Array  # which queries have training scores that vary little, shape (m,)
     log_failure: float  # one-sided log failure probability for which the stakes are chosen
     n: int  # number of holdout records
@@ -400,14 +413,14 @@ class BettingPlan:
 
     @property
     def log_alpha_fractions(self) -> tuple[Array, Array]:
-        """Logs of the fractions of a failure probability, both of shape (m,).
+        """Logs of two fractions of a failure probability, both of shape (m,).
 
-        The first is for limits from the mean alone, the second for limits by bets.
+        The first fraction is for limits from the mean alone, the second for limits by bets.
         """
         return _log_alpha_fractions(self.is_eligible)
 
     def limits_to_try(self, i: int) -> Array:
-        """Return the ascending upper limits of `Bets.ratio` that are tried for query ``i``."""
+        """Return ascending upper limits of `Bets.ratio` of query ``i``, to be tried in turn."""
         first_limit = 1.0 / self.bets(i).max_ratio + self.margin
         return np.minimum(first_limit * np.array(RELATIVE_LIMITS), 1.0)
 
@@ -417,23 +430,23 @@ class BettingPlan:
             prediction = float(self.predictions[i])
             centers = (prediction, 1.0 - prediction)
             bets_by_side = [self._best_bet(i, center) for center in centers]
-            stakes, shortfalls, ratios = zip(*bets_by_side, strict=True)
-            self._bets[i] = Bets(centers, stakes, shortfalls, max(ratios))
+            stakes, allowed_shortfalls, max_ratios = zip(*bets_by_side, strict=True)
+            self._bets[i] = Bets(centers, stakes, allowed_shortfalls, max(max_ratios))
         return self._bets[i]
 
     def _best_bet(self, i, center):
-        """Return the stake of one limit of query ``i``, and the shortfalls that belong to it.
+        """Return the stake of a bet on query ``i``, and the shortfalls that belong to it.
 
         ``center`` is the predicted mean of the scores or, for the upper limit, of 1 minus them. Of
-        the rates up to 0.8, the stake has the highest predicted limit if scores follow a beta
-        distribution. Limits are valid for all distributions.
+        stakes up to 0.8, the chosen one has the highest limit if scores follow a beta distribution.
+        Limits are valid for all distributions.
 
         Returns
         -------
         stake : float
             Stake in (0, 1).
         allowed_shortfall : float
-            Mean shortfall that the first tried limit allows if comparisons have no noise.
+            Mean shortfall that the lowest limit to try allows if comparisons have no noise.
         max_ratio : float
             Largest possible shortfall of a record over ``allowed_shortfall``.
         """
@@ -456,7 +469,7 @@ class BettingPlan:
         allowed_shortfalls = expected_shortfalls * (1.0 + allowed_excess)
         extreme_scores = np.array([0.0, 1.0])
         largest_shortfalls = _shortfalls(extreme_scores, center, stakes[:, None]).max(axis=1)
-        limits = betting_lower_limit(
+        predicted_limits = betting_lower_limit(
             np.full(stakes.shape, center),
             self.log_failure,
             self.n,
@@ -464,7 +477,7 @@ class BettingPlan:
             stake=stakes,
             shortfall=allowed_shortfalls + 2.0 * self.margin * largest_shortfalls,
         )
-        best_index = int(np.argmax(limits))
+        best_index = int(np.argmax(predicted_limits))
         allowed_shortfall = float(allowed_shortfalls[best_index])
         max_ratio = float(largest_shortfalls[best_index]) / allowed_shortfall
         return float(stakes[best_index]), allowed_shortfall, max_ratio
@@ -476,7 +489,7 @@ class BettingPlan:
         log_alpha_one_sided: Array,
         confirmed_limits: dict[int, float],
     ) -> tuple[Array, Array]:
-        """Return lower and upper limits of expectations; 0 and 1 without a confirmed limit.
+        """Return lower and upper limits of the expectations of m queries.
 
         Parameters
         ----------
@@ -491,34 +504,34 @@ class BettingPlan:
         Returns
         -------
         lower, upper : ndarray of shape (m,)
-            In [0, 1].
+            In [0, 1]; 0 and 1 for a query without a confirmed limit.
         """
         lower = np.zeros(len(self.predictions))
         upper = np.ones(len(self.predictions))
         for i, ratio_limit in confirmed_limits.items():
             bets = self.bets(i)
             log_failure = log_alpha_one_sided[i] + math.log(VARIANCE_LIMIT_FRACTION)
-            limits_by_side = [  # lower limits of the mean, and of 1 minus it
+            lower_limits = [  # of the mean, and of 1 minus it
                 float(
                     betting_lower_limit(
-                        value,
+                        lowest_mean,
                         log_failure,
                         self.n,
                         center=center,
                         stake=stake,
-                        shortfall=ratio_limit * bets.max_ratio * shortfall,
+                        shortfall=ratio_limit * bets.max_ratio * allowed_shortfall,
                     )
                 )
-                for value, center, stake, shortfall in zip(
+                for lowest_mean, center, stake, allowed_shortfall in zip(
                     (lowest[i], 1.0 - highest[i]),
                     bets.centers,
                     bets.stakes,
-                    bets.shortfalls,
+                    bets.allowed_shortfalls,
                     strict=True,
                 )
             ]
-            lower[i], complement = limits_by_side
-            upper[i] = 1.0 - complement
+            lower[i], complement_lower = lower_limits
+            upper[i] = 1.0 - complement_lower
         return lower, upper
 
 
@@ -554,8 +567,8 @@ def plan_bets(
     kurtosis : float or array-like of shape (m,), default=nan
         Kurtosis of a record's score on the training set; NaN if unknown.
     margin : float, default=0.0
-        Noise of a comparison, in units of :meth:`Bets.ratio`. The first upper limit of this ratio
-        that is tried is larger by this margin, so that noise alone does not reject it.
+        Noise margin of a comparison with the holdout, in units of :meth:`Bets.ratio`. It is added
+        to the lowest upper limit to try, so that noise alone does not reject that.
 
     Returns
     -------
@@ -583,10 +596,10 @@ def plan_bets(
 def shrunken_variances(
     variances: Array, worst_variances: Array, training_sizes: FloatOrArray
 ) -> Array:
-    """Return training variances shrunk towards the largest possible ones, as if by two more units.
+    """Return variances shrunk towards the largest possible ones, as if by two more training units.
 
-    Unknown variances are NaN and stay NaN. The others are positive if the largest possible ones
-    are.
+    Unknown variances are NaN and stay NaN. ``training_sizes`` are the numbers of training units
+    that variances were estimated from.
     """
     return (variances * training_sizes + 2.0 * worst_variances) / (training_sizes + 2.0)
 
@@ -594,21 +607,21 @@ def shrunken_variances(
 def relative_deviation(
     worst_variance: FloatOrArray, variance: FloatOrArray, training_size: FloatOrArray
 ) -> Array:
-    """Return the expected deviation of scores as a fraction, at most 1, of that in the worst case.
+    """Return the expected standard deviation of scores as a fraction of the largest possible one.
 
     Parameters
     ----------
     worst_variance : float or ndarray
         Largest possible variance of a unit's score.
     variance : float or ndarray
-        The expected one.
+        Variance of a unit's score on the training set.
     training_size : float or ndarray
-        Number of training records, or units, that it was estimated from.
+        Number of training records, or units, that ``variance`` was estimated from.
 
     Returns
     -------
     float or ndarray
-        Ratio of two standard deviations.
+        Ratio of two standard deviations, at most 1.
     """
     worst_variance = np.asarray(worst_variance, dtype=float)
     variance = np.asarray(variance, dtype=float)
@@ -631,13 +644,13 @@ _UNITS_PER_BLOCK = 32
 
 
 class UnitMoments(NamedTuple):
-    """Moments of the units' sums S and counts k on the training set, from out-of-fold scores.
+    """Predicted moments of units' score sums S and counts k, which determine the bets on them.
 
-    They determine the bets of :func:`betting_interval`.
+    Limits are valid for all predictions.
     """
 
-    center: float  # sum of S over sum of k, shrunk towards 1/2
-    variance: float  # mean of (S - center * k)^2, at least a small positive number
+    center: float  # expectation of S over that of k, inside (0, 1)
+    variance: float  # expectation of (S - center * k)^2, positive
     mean_count: float  # mean of k
 
 
@@ -655,7 +668,8 @@ def unit_moments(sums: ArrayLike, counts: ArrayLike) -> UnitMoments:
     Returns
     -------
     UnitMoments
-        Center, variance and mean count.
+        The ratio of the sums' total to the counts' total, shrunk towards 1/2, the mean square of
+        the sums' deviations from their expectations, bounded from below, and the mean count.
 
     Raises
     ------
@@ -664,11 +678,11 @@ def unit_moments(sums: ArrayLike, counts: ArrayLike) -> UnitMoments:
     """
     sums = check_array("sums", sums, low=0.0)
     counts = check_array("counts", counts, low=0.0)
-    total = float(counts.sum())
-    if not total > 0.0:
+    total_count = float(counts.sum())
+    if not total_count > 0.0:
         raise ValueError(f"counts must not all be 0, got {counts.size} units of count 0.")
-    center = (float(sums.sum()) + 0.5) / (total + 1.0)
-    mean_count = total / counts.size
+    center = (float(sums.sum()) + 0.5) / (total_count + 1.0)
+    mean_count = total_count / counts.size
     variance = np.mean((sums - center * counts) ** 2)
     min_variance = 0.01 * center * (1.0 - center) * mean_count
     return UnitMoments(center, max(min_variance, float(variance)), mean_count)
@@ -727,11 +741,11 @@ def betting_interval(sums, counts, *, bound, moments, log_inverse_alpha):
     # The limit is the last point before the first that is not rejected. It exceeds the true mean
     # only if the first grid point from the mean on is rejected, whose wealth is a supermartingale
     # (Ville). Bisection would look at other points, too, and is not valid.
-    lower, complement = (
+    lower, complement_lower = (
         float(grid[count - 1]) if count else 0.0
         for grid, count in zip(grids, n_rejected, strict=True)
     )
-    return lower, 1.0 - complement
+    return lower, 1.0 - complement_lower
 
 
 def expected_betting_half_width(
@@ -743,40 +757,40 @@ def expected_betting_half_width(
     interval: Callable[..., tuple[float, float]] = betting_interval,
     n_orders: int = 1,
 ) -> float:
-    """Return the expected half-width of the limits of a mean of scores of units.
+    """Return the expected half-width of limits of the mean score of units, by simulation.
 
     Parameters
     ----------
     scores : array-like of shape (n_quantiles,)
-        Expected scores in [0, 1], ascending: quantiles of their distribution, at evenly spaced
-        probabilities. As many units are simulated, at most ``n_units``, in fixed random orders.
-        Half-widths are taken to shrink like the root of the number of units.
+        Quantiles of the expected distribution of unit scores at evenly spaced probabilities,
+        ascending in [0, 1]. ``min(n_quantiles, n_units)`` units are simulated, in fixed random
+        orders. Half-widths are taken to fall like 1 over the root of the number of units.
     n_units : int
-        Number of units.
+        Number of units that the half-width is for.
     moments : UnitMoments
-        Expected moments.
+        Expected moments of a unit's score, each with a count of 1.
     log_inverse_alpha : float
         Minus the log of the failure probability of one side, in nats.
     interval : callable, default=betting_interval
         A function with the parameters of :func:`betting_interval`.
     n_orders : int, default=1
-        Number of orders. They matter if few units have scores far from the mean.
+        Number of simulated orders. The order matters if few units have scores far from the mean.
 
     Returns
     -------
     float
-        Half the distance of the limits, the mean over the orders.
+        Half the distance of the limits, averaged over the orders.
     """
     quantiles = check_array("scores", scores, low=0.0, high=1.0)
     n_simulated = min(n_units, len(quantiles))
     probabilities = (np.arange(n_simulated) + 0.5) / n_simulated
     unit_scores = quantiles[(probabilities * len(quantiles)).astype(int)]
     half_widths = []
-    for number in range(n_orders):
-        shuffled_scores = np.random.default_rng(number // 2).permutation(unit_scores)
-        # Every second order is the one before in reverse: what comes early in one comes late in it.
+    for order_index in range(n_orders):
+        shuffled_scores = np.random.default_rng(order_index // 2).permutation(unit_scores)
+        # Every second order is the reverse of the one before it: early scores come late.
         lower, upper = interval(
-            shuffled_scores[::-1] if number % 2 else shuffled_scores,
+            shuffled_scores[::-1] if order_index % 2 else shuffled_scores,
             np.ones(n_simulated),
             bound=1.0,
             moments=moments,
@@ -800,26 +814,28 @@ def _check_sums_and_counts(sums, counts, bound):
 
 
 def _grid(center, deviation):
-    """Return the means that are tried, ascending inside (0, 1).
+    """Return an ascending grid of means inside (0, 1) around the predicted mean ``center``.
 
-    ``center`` is the predicted mean, ``deviation`` the standard deviation of its estimate.
+    ``deviation`` is the standard error of a mean.
     """
     even_distances = deviation * np.arange(0.0, _NEAR + _STEP / 2.0, _STEP)
     n_steps = max(0.0, math.log(1.0 / even_distances[-1]) / math.log(_GROWTH))
     growing_distances = even_distances[-1] * _GROWTH ** np.arange(1.0, n_steps + 1.0)
     distances = np.concatenate([even_distances, growing_distances])
-    points = np.concatenate([center - distances[:0:-1], center + distances])
-    return points[(points > 0.0) & (points < 1.0)]
+    means = np.concatenate([center - distances[:0:-1], center + distances])
+    return means[(means > 0.0) & (means < 1.0)]
 
 
 def _count_rejected(sums, counts, points, bound, variance, nats_needed):
-    """Return for both sides the number of points before the first that is not rejected.
+    """Return for both sides the number of points before the first one that bets do not reject.
 
-    ``points`` are two ascending arrays: means for the lower limit, and one minus means for the
-    upper limit, which bets on ``k - S``. ``nats_needed`` is the log wealth that rejects a point.
+    ``points`` are two ascending arrays: means for the lower limit, and 1 minus means for the upper
+    limit, which bets on counts minus sums. ``sums`` and ``counts`` are those of units, ``bound`` is
+    the largest possible count, ``variance`` the predicted one of ``sum - mean * count``, and
+    ``nats_needed`` the log wealth that rejects a point.
     """
     # Arrays over all points of both sides: side (0: lower limit, 1: upper limit), position among
-    # the points of the side, and the mean that is tried (for the upper limit, 1 minus it).
+    # the points of the side, and the mean to reject (for the upper limit, 1 minus it).
     side_index = np.repeat([0, 1], [len(side_points) for side_points in points])
     point_index = np.concatenate([np.arange(len(side_points)) for side_points in points])
     means = np.concatenate(points)
@@ -845,12 +861,12 @@ def _count_rejected(sums, counts, points, bound, variance, nats_needed):
             stakes = np.minimum(np.sqrt(nats_left) * factors, max_stakes)
             # Rejected points have 0 nats left and stake nothing more.
             nats_left = np.maximum(nats_left - np.log(1.0 + stakes * deviations), zeros)
-        is_left = nats_left > 0.0
-        side_index = side_index[is_left]
-        point_index = point_index[is_left]
-        means = means[is_left]
-        nats_left = nats_left[is_left]
-        sums_of_squares = sums_of_squares[is_left]
+        is_remaining = nats_left > 0.0
+        side_index = side_index[is_remaining]
+        point_index = point_index[is_remaining]
+        means = means[is_remaining]
+        nats_left = nats_left[is_remaining]
+        sums_of_squares = sums_of_squares[is_remaining]
     return [
         int(point_index[side_index == side].min(initial=len(side_points)))
         for side, side_points in enumerate(points)
@@ -860,9 +876,10 @@ def _count_rejected(sums, counts, points, bound, variance, nats_needed):
 def order_free_interval(sums, counts, *, bound, moments, log_inverse_alpha):
     r"""Return limits for ``sum E S_g / sum E k_g`` of independent units with any distributions.
 
-    For stratified holdouts, nodes of a network given the rest, and observed regimes. Parameters and
-    returns are those of :func:`betting_interval`. The order of units has no effect. The upper limit
-    is 1 minus the lower limit for the sums ``k_g - S_g``. A mean ``m`` is below the lower limit if
+    It is for stratified holdouts, for nodes of a network given all other nodes, and for observed
+    regimes. Parameters and returns are those of :func:`betting_interval`. The order of units has no
+    effect. The upper limit is 1 minus the lower limit for the sums ``k_g - S_g``. A mean ``m`` is
+    below the lower limit if
 
     .. math:: \sum_g \ln\Bigl(1 + \lambda\frac{S_g - m k_g}{m K}\Bigr) \ge L,
 
@@ -875,7 +892,7 @@ def order_free_interval(sums, counts, *, bound, moments, log_inverse_alpha):
     nats_needed = check_real("log_inverse_alpha", log_inverse_alpha, low=0.0, closed="neither")
     centers = (moments.center, 1.0 - moments.center)
     sums_by_side = (unit_sums, unit_counts - unit_sums)
-    limits = []  # lower limits of the mean and of one minus it
+    lower_limits = []  # of the mean and of 1 minus it
     for center, side_sums in zip(centers, sums_by_side, strict=True):
         # About the rate with the fastest growth if the units have these moments, for the mean at
         # the limit that a normal approximation predicts.
@@ -883,15 +900,18 @@ def order_free_interval(sums, counts, *, bound, moments, log_inverse_alpha):
             math.sqrt(2.0 * nats_needed * moments.variance / len(unit_sums)) / moments.mean_count
         )
         predicted_limit = center**2 / (center + half_width)
-        gain = (center - predicted_limit) * moments.mean_count
-        rate = min(0.95, gain * predicted_limit * bound / (gain**2 + moments.variance))
+        mean_excess = (center - predicted_limit) * moments.mean_count  # of S_g - m k_g
+        mean_square = mean_excess**2 + moments.variance
+        rate = min(0.95, mean_excess * predicted_limit * bound / mean_square)
 
-        def is_rejected(mean, side_sums=side_sums, rate=rate):
-            deviations = (side_sums - mean[:, None] * unit_counts) / (mean[:, None] * bound)
+        def is_rejected(means, side_sums=side_sums, rate=rate):
+            deviations = (side_sums - means[:, None] * unit_counts) / (means[:, None] * bound)
             return np.log1p(rate * deviations).sum(axis=1) >= nats_needed
 
-        limits.append(float(last_accepted(is_rejected, np.array([1e-300]), np.array([1.0]))[0]))
-    return limits[0] if limits[0] > 1e-299 else 0.0, 1.0 - limits[1]
+        largest_rejected = last_accepted(is_rejected, np.array([1e-300]), np.array([1.0]))
+        lower_limits.append(float(largest_rejected[0]))
+    lower, complement_lower = lower_limits
+    return lower if lower > 1e-299 else 0.0, 1.0 - complement_lower
 
 
 def clopper_pearson_interval(
@@ -907,7 +927,7 @@ def clopper_pearson_interval(
         Failure probability of both limits together, at most 1/2.
     identically_distributed : bool, default=True
         Whether all records have the same probability of a hit. If not (stratified records, nodes
-        given the rest), the limits are for the mean probability. The lower limit for one hit is
+        given all others), the limits are for the mean probability. The lower limit for one hit is
         then ``alpha / (2 count)``, and the upper limit for one miss is 1 minus that (Hoeffding
         1956).
 
@@ -974,9 +994,9 @@ def martingale_lower_limit(
     lowest : float or array-like of shape (T,), default=0.0
         Smallest possible score of each date, fixed before it.
     horizon : int, default=1
-        Largest number :math:`H` of dates between a forecast and its score. The limit is for the
-        mean expected score given the information at forecast time. With 1, forecasts are made on
-        the date before.
+        Largest number :math:`H` of dates from a forecast to its score. The limit is for the mean
+        expected score given the information at forecast time. With 1, forecasts are made on the
+        date before.
 
     Returns
     -------
@@ -997,7 +1017,7 @@ def martingale_lower_limit(
     log_numerators = np.log1p(stakes * (scores - centers)).sum(axis=1)
 
     def single_stake_limits(nats):
-        """Return the limit of each stake without a mixture."""
+        """Return each stake's lower limit, shape (K,), if ``nats`` of log wealth reject a mean."""
         growth = np.expm1((log_numerators - horizon * nats) / n_dates)
         return mean_centers + growth / stake
 
@@ -1031,8 +1051,8 @@ def martingale_interval(
 ) -> tuple[float, float]:
     """Return a lower and an upper limit for the mean expected score of dates (theory G26).
 
-    Stakes are chosen for the expected mean and variance of the scores. Limits are valid for others,
-    too.
+    Stakes are chosen for the expected mean and variance of the scores. Limits are valid for all
+    means and variances.
 
     Parameters
     ----------
@@ -1049,7 +1069,8 @@ def martingale_interval(
         Smallest and largest possible score of each date, fixed before it. For a difference of two
         absolute errors: minus and plus the distance of the forecasts.
     horizon : int, default=1
-        Largest number of holdout dates between a forecast and its score.
+        Largest number of holdout dates from a forecast to its score; with 1, forecasts are made on
+        the date before.
     lower_share : float, default=0.5
         Fraction of the failure probability for the lower limit, fixed in advance. If a difference
         is expected to be positive, a larger fraction shows it with fewer dates.
@@ -1103,19 +1124,20 @@ def binary_score_stake(
 
     The stake :math:`a` is that of Chernoff's bound at the rate
     :math:`\ln(1 + a) = \ln\frac{v(1-p)}{p(1-v)}`, for the predicted mean :math:`v` and the
-    solution :math:`p` of :math:`\mathrm{kl}(v \,\|\, p) = HL/T`, with the horizon :math:`H`,
-    :math:`L` minus the log of the failure probability and :math:`T` dates (``n``).
+    solution :math:`p < v` of :math:`\mathrm{kl}(v \,\|\, p) = HL/T`, with the horizon :math:`H`,
+    :math:`L` minus the log of the one-sided failure probability and :math:`T` dates (``n``).
     """
     mean = np.clip(predicted_mean, 0.5 / n, 1.0 - 0.5 / n)
     nats_per_date = -horizon * np.asarray(log_failure) / n
 
-    def is_within_reach(p):
+    def is_divergence_small(p):
         with np.errstate(divide="ignore"):
             divergence = xlogy(mean, mean / p) + xlogy(1.0 - mean, (1.0 - mean) / (1.0 - p))
         return divergence <= nats_per_date
 
     p = np.maximum(
-        last_accepted(is_within_reach, mean * np.ones_like(nats_per_date), 0.0, steps=60), 1e-300
+        last_accepted(is_divergence_small, mean * np.ones_like(nats_per_date), 0.0, steps=60),
+        1e-300,
     )
     return mean * (1.0 - p) / (p * (1.0 - mean)) - 1.0
 
@@ -1125,8 +1147,8 @@ def martingale_mean_lower_limit(
 ) -> Array:
     """Return lower limits for the mean expected score of dates, from means alone (theory G26).
 
-    These are Chernoff's with the stake of :func:`binary_score_stake`. By concavity they are valid
-    for all scores in [0, 1], not only for 0 and 1.
+    They are Chernoff's limits, with the stake of :func:`binary_score_stake`. By concavity they are
+    valid for all scores in [0, 1], not only for 0 and 1.
 
     Parameters
     ----------
@@ -1137,12 +1159,12 @@ def martingale_mean_lower_limit(
     n : int
         Number of dates.
     expected : array-like of shape (m,)
-        Mean to expect, fixed before the first date.
+        Predicted mean of the scores, fixed before the first date.
 
     Returns
     -------
     ndarray of shape (m,)
-        Limits, at least 0.
+        Limits in [0, 1].
     """
     values = check_array("values", values)
     log_failure = check_array("log_failure", log_failure, high=0.0)

@@ -2,8 +2,8 @@
 
 A score that weighs records by their class varies with the number of holdout records of each class.
 These counts depend on holdout records. The mechanism therefore releases the class proportions once
-for each set of classes, in cells that are charged like any release. The cell of a class implies a
-lower bound of its count, the floor of the class. Theory G12, G20.
+for each set of classes, as cells: intervals of a public partition of [0, 1]. The cell of a class
+implies a lower bound of its count, the floor of the class. Theory G12, G20.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Tail(abc.ABC):
         log_failure : ndarray of shape (m,)
             Log of the one-sided failure probability, at most 0.
         expected : ndarray of shape (m,), default=None
-            Predictions of the values, fixed before the queries. The limits of records that are
-            judged given their past depend on them (theory G26), others do not.
+            Predictions of the values, fixed before the queries. Only the limits for dates given
+            their past depend on them (theory G26).
 
         Returns
         -------
@@ -122,7 +122,7 @@ class Tail(abc.ABC):
 class ModelTail(Tail):
     """Limits of a mean of per-record scores under a correlation model (theory G5, G8, G12).
 
-    ``n`` is the number of records. ``binary`` states that every per-record score is 0 or 1.
+    ``n`` is the number of holdout records, ``binary`` whether every per-record score is 0 or 1.
     """
 
     model: CorrelationModel
@@ -154,24 +154,24 @@ class ModelTail(Tail):
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         effective_n = self._effective_n
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
-        shrunken_prediction = (prediction * effective_n + 1.0) / (
-            effective_n + 2.0
-        )  # slightly towards 1/2
+        shrunken_prediction = (prediction * effective_n + 1.0) / (effective_n + 2.0)
         return np.sqrt(shrunken_prediction * (1.0 - shrunken_prediction) / effective_n)
 
     @functools.cached_property
     def _effective_n(self):
-        """Effective number of records; computing it takes long in large networks."""
+        """Effective sample size of the holdout."""
         return self.model.effective_n(self.n)
 
 
 def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Array:
-    """Return the smallest ``h`` with ``model.log_tail(h, n) <= log_failure`` (theory H1-H5).
+    """Return the smallest half-widths ``h`` with ``model.log_tail(h, n) <= log_failure``.
+
+    They are those of a mean over ``n`` records (theory H1-H5).
 
     Parameters
     ----------
     log_failure : float or array-like of shape (m,)
-        Log of the failure probability of both sides together.
+        Logs of failure probabilities, each of both sides together.
     model : CorrelationModel
         How the records are correlated.
     n : int
@@ -205,8 +205,9 @@ _SURPRISE, _SURPRISE_WITHOUT_LABELS = 0.1, 0.75
 #: grow with the distance from the prediction, because a training set that was balanced by design
 #: predicts proportions badly.
 _MAX_LOG_ODDS = 0.2
-#: The smallest proportion among 64 slices is this many within-group deviations below the overall
-#: one, and has this variance, in units of the within-group variance.
+#: A slice has one random record of each group. The smallest proportion among 64 slices is this many
+#: within-group deviations below the overall one, and has this variance, in units of the
+#: within-group variance.
 _SLICE_DEVIATIONS, _SLICE_VARIANCE = 2.4, 0.2
 #: Fraction of a proportion's variance that lies within groups if it is unknown: a guess, and the
 #: variance that its error adds, in units of the proportion's variance.
@@ -219,8 +220,8 @@ _FALSE_SURPRISE = 0.01
 def half_width_at(tail, score, log_one_sided, margin=0.0):
     """Return half the distance of the limits for a holdout score within ``margin`` of ``score``.
 
-    ``tail`` is the `Tail` of the score. All numbers are in units of [0, 1]; ``log_one_sided`` is
-    the log of the one-sided failure probability.
+    ``tail`` is the `Tail` of the score. Scores and the half-width are in units of [0, 1];
+    ``log_one_sided`` is the log of the one-sided failure probability.
     """
     lowest = np.array([max(0.0, score - margin)])
     highest = np.array([min(1.0, score + margin)])
@@ -232,47 +233,48 @@ def half_width_at(tail, score, log_one_sided, margin=0.0):
 class ProportionGrid:
     """A partition of [0, 1] into cells in which the proportion of a class is released (theory G20).
 
-    Edges are angles ``arcsin(sqrt(proportion))``, whose variance hardly depends on the proportion.
-    The mechanism compares the central cell around the prediction with the holdout. The cells next
-    to it are a few standard deviations of a holdout proportion wide. Further cells double in width
-    until they span 0.2 units of log odds, and none is narrower than the first, except where [0, 1]
-    ends. Cells are numbered by integers, the central one 0. The cell ``None`` means that the
-    mechanism confirmed the prediction, so that the proportion counts as in the central cell.
+    Cells are intervals between edges, which are angles ``arcsin(sqrt(proportion))``: their variance
+    hardly depends on the proportion. The central cell is around the prediction. Beside it, the
+    width doubles from cell to cell until a cell spans 0.2 units of log odds. No cell is narrower
+    than ``min_width``, except at 0 and 1. Cells are numbered by integers, the central one 0. The
+    cell ``None`` means that the mechanism confirmed the prediction, so that the proportion counts
+    as in the central cell.
     """
 
     center_index: int  # position of the central cell's lower edge in ``edges``
     edges: tuple[float, ...]  # angles between which cells lie, ascending
     surprise_probability: float  # coded probability that the proportion is outside the central cell
     min_width: float  # smallest width of the cells beside the central one, in angles
-    slice_shift: float  # angle by which the smallest proportion of many slices is below the overall
+    slice_shift: float  # angle by which the smallest proportion of 64 slices is below the overall
     complement_error: float  # allowed error of an angle that is predicted from the other class
 
     @classmethod
     def around(cls, proportion, n, n_training, n_classes, *, within_group_fraction=0.0):
-        """Return cells around a predicted proportion of ``n`` units (records or groups).
+        """Return cells around the predicted proportion of one of ``n_classes`` in the holdout.
 
-        ``n_training`` is the number of training units behind the prediction, ``None`` for a guess.
-        ``within_group_fraction`` is the fraction of the proportion's variance within groups, 0 for
-        independent records and ``None`` if unknown. If it is not 0, the cells are around the
-        smallest proportion among many slices (theory G19).
+        ``n`` is the number of holdout units (records or groups), ``n_training`` that of training
+        units behind the prediction, ``None`` for a guess. ``within_group_fraction`` is the fraction
+        of the proportion's variance within groups, 0 for independent records and ``None`` if
+        unknown. If it is not 0, the cells are around the predicted smallest proportion of 64
+        slices, each with one random record of each group (theory G19).
         """
         training_variance = 0.0 if n_training is None else 1.0 / n_training
         guess_variance = 0.0
         if within_group_fraction is None:
             within_group_fraction = _GUESSED_FRACTION
             guess_variance = _GUESS_VARIANCE
-        # The standard deviation of arcsin(sqrt(proportion)) is near 1/2 sqrt(1/n). The variance
-        # between groups is common to all slices. Within groups, the smallest slice is far below the
-        # mean.
-        angle_deviations = 0.5 * _CENTRAL_DEVIATIONS
+        # The standard deviation of arcsin(sqrt(proportion)) is near 1/2 sqrt(1/n): variances below
+        # are 4 times those of angles. The variance between groups is common to all slices. Within
+        # groups, the smallest slice is far below the mean.
+        half_width_factor = 0.5 * _CENTRAL_DEVIATIONS
         slice_variance = _SLICE_VARIANCE * within_group_fraction
         holdout_variance = (1.0 - within_group_fraction + slice_variance + guess_variance) / n
-        half_width = angle_deviations * math.sqrt(holdout_variance + training_variance)
-        next_deviations = _NEXT_OF_TWO if n_classes == 2 else _NEXT_OF_MANY
-        min_width = next_deviations * math.sqrt(1.0 / n)
+        half_width = half_width_factor * math.sqrt(holdout_variance + training_variance)
+        min_width_factor = _NEXT_OF_TWO if n_classes == 2 else _NEXT_OF_MANY
+        min_width = min_width_factor * math.sqrt(1.0 / n)
         slice_shift = 0.5 * _SLICE_DEVIATIONS * math.sqrt(within_group_fraction / n)
-        angle = max(0.0, math.asin(math.sqrt(proportion)) - slice_shift)
-        center_index, edges = _edges(angle, half_width, min_width)
+        center_angle = max(0.0, math.asin(math.sqrt(proportion)) - slice_shift)
+        center_index, edges = _edges(center_angle, half_width, min_width)
         difference_variance = (2.0 * slice_variance + 4.0 * guess_variance) / n
         return cls(
             center_index=center_index,
@@ -280,52 +282,53 @@ class ProportionGrid:
             surprise_probability=_SURPRISE_WITHOUT_LABELS if n_training is None else _SURPRISE,
             min_width=min_width,
             slice_shift=slice_shift,
-            complement_error=angle_deviations * math.sqrt(difference_variance),
+            complement_error=half_width_factor * math.sqrt(difference_variance),
         )
 
     def complement(self, low: float, high: float) -> Self:
-        """Return the cells of the other of two classes.
+        """Return the grid of the other one of two classes.
 
-        ``low`` and ``high`` are the proportions between which this class lies.
+        The proportion of this class lies between ``low`` and ``high``.
         """
-        ends = [math.asin(math.sqrt(end)) for end in (low, high)]
-        angle = 0.5 * (math.pi - sum(ends)) - 2.0 * self.slice_shift
-        half_width = 0.5 * (ends[1] - ends[0]) + self.complement_error + 1e-9
-        center_index, edges = _edges(max(0.0, angle), half_width, self.min_width)
+        end_angles = [math.asin(math.sqrt(end)) for end in (low, high)]
+        center_angle = 0.5 * (math.pi - sum(end_angles)) - 2.0 * self.slice_shift
+        half_width = 0.5 * (end_angles[1] - end_angles[0]) + self.complement_error + 1e-9
+        center_index, edges = _edges(max(0.0, center_angle), half_width, self.min_width)
         return dataclasses.replace(
             self, center_index=center_index, edges=edges, surprise_probability=_SURPRISE
         )
 
     def ends(self, cell: int | None) -> tuple[float, float]:
-        """Return the proportions between which a cell lies, None being the central one."""
+        """Return the lower and the upper proportion of a cell; None: the central cell."""
         edge_index = self.center_index + (cell or 0)
         low, high = (math.sin(edge) ** 2 for edge in self.edges[edge_index : edge_index + 2])
         return low, high
 
     def cell_of(self, value: float) -> int:
-        """Return the cell of a noisy proportion; values beyond [0, 1] belong to the end cells."""
+        """Return the number of the cell of a noisy proportion, which is clipped to [0, 1]."""
         angle = math.asin(math.sqrt(min(1.0, max(0.0, value))))
         return bisect.bisect_right(self.edges[1:-1], angle) - self.center_index
 
     def code_length(self, cell: int | None) -> float:
-        """Return the code length of a release in nats.
+        """Return the code length in nats of the release of a cell, or of the prediction if None.
 
-        Of the surprise probability, half decreases with the distance of a cell from the central
-        one, and half is the same for all cells but the central one.
+        Half of ``surprise_probability`` falls with the distance of a cell from the central one, and
+        half is the same for all cells but the central one.
         """
         if cell is None:
             return -math.log(1.0 - _FALSE_SURPRISE - self.surprise_probability)
         if cell == 0:
             return -math.log(_FALSE_SURPRISE)
-        by_distance = 0.5 / (abs(cell) * (abs(cell) + 1))
-        n_cells_outside = len(self.edges) - 2
-        return -math.log(self.surprise_probability * 0.5 * (by_distance + 1.0 / n_cells_outside))
+        falling_weight = 0.5 / (abs(cell) * (abs(cell) + 1))
+        even_weight = 1.0 / (len(self.edges) - 2)  # one over the number of cells but the central
+        return -math.log(self.surprise_probability * 0.5 * (falling_weight + even_weight))
 
 
 def _edges(angle, half_width, min_width):
     """Return the position of the central cell's lower edge, and the ascending edges of all cells.
 
-    The central cell is ``angle`` plus and minus ``half_width``.
+    Edges and arguments are angles in [0, pi/2]. The central cell is ``angle`` plus and minus
+    ``half_width``. ``min_width`` is the smallest width of other cells, except at the ends.
     """
     edges_outward = []  # from the central cell to 0, and from it to pi/2
     for sign in (-1.0, 1.0):
@@ -342,11 +345,11 @@ def _edges(angle, half_width, min_width):
 
 
 def needed_classes(n_classes, counted_classes, *, has_slices):
-    """Return the positions of the classes whose proportions are released.
+    """Return the positions of the classes whose proportions are released, as a tuple.
 
-    Of two classes the second implies the first. With ``has_slices``, proportions are the smallest
-    of many slices (theory G19), which do not sum to 1, so that none implies another.
-    ``counted_classes`` are the positions of the classes that the score counts, None for all.
+    ``counted_classes`` are the positions of the classes that the score counts, None for all. Of two
+    classes, only the second is released, which implies the first. With ``has_slices``, proportions
+    are the smallest of many slices (theory G19), so that none implies another.
     """
     if n_classes == 2 and not has_slices:
         return (1,)
@@ -354,11 +357,11 @@ def needed_classes(n_classes, counted_classes, *, has_slices):
 
 
 def min_class_counts(proportion_ends, n, n_classes, *, has_slices):
-    """Return the smallest counts of all classes among ``n`` units that released cells allow.
+    """Return for each class a lower bound of its count among ``n`` units, as a tuple.
 
-    ``proportion_ends`` maps positions of classes to the ends of their released cell. The count of
-    a class without one is at least 0. Of two classes without slices, the cell of the second class
-    implies the count of the first.
+    ``proportion_ends`` has the lower and the upper end of the released proportion by position of
+    the class. The bound of a class without them is 0. Of two classes without slices, the second
+    class implies the bound of the first.
     """
     min_proportions = {position: low for position, (low, _) in proportion_ends.items()}
     if n_classes == 2 and not has_slices:
@@ -371,25 +374,25 @@ def min_class_counts(proportion_ends, n, n_classes, *, has_slices):
 
 
 def proportion_grids(class_counts, n_classes, model, n, within_group_fractions=None):
-    """Return the grid of each class's proportion in a holdout of ``n`` records, as a list.
+    """Return the `ProportionGrid` of each class in a holdout of ``n`` records, as a list.
 
-    ``class_counts`` are the training records of each class (None: proportions are taken to be
-    equal). Dependent records are counted by sampling units. ``within_group_fractions`` has the
-    fraction of each proportion's variance within training groups, None if unknown. It has no effect
-    if records are independent.
+    ``class_counts`` has the number of training records of each class (None: proportions are taken
+    to be equal), ``model`` is the correlation model. ``within_group_fractions`` has the fraction of
+    each proportion's variance within training groups, None if unknown. It has no effect if records
+    are independent.
     """
     scheme = model.sampling_scheme(n)
-    n_training = None
+    n_training_units = None
     proportions = [1.0 / n_classes] * n_classes
     fractions: Sequence[Any] = within_group_fractions or [None] * n_classes
     if scheme.has_independent_records:
         fractions = [0.0] * n_classes
     if class_counts is not None:
-        n_training = sum(class_counts) * scheme.n_units / n
+        n_training_units = sum(class_counts) * scheme.n_units / n
         proportions = [count / sum(class_counts) for count in class_counts]
     return [
         ProportionGrid.around(
-            proportion, scheme.n_units, n_training, n_classes, within_group_fraction=fraction
+            proportion, scheme.n_units, n_training_units, n_classes, within_group_fraction=fraction
         )
         for proportion, fraction in zip(proportions, fractions, strict=True)
     ]
@@ -402,8 +405,8 @@ class PairsTail(Tail):
     Given the labels, the score is an average over pairings of means of :math:`m` independent
     pairs, where :math:`m` is the size of the smaller class (Hoeffding 1963, section 5). The score
     is therefore dominated in convex order by :math:`Bin(m, AUC)/m`, and by the same of any smaller
-    :math:`m`: the bound by hinges (G8) holds at the floor. The same is true of an average over
-    slices of independent units (G19).
+    :math:`m`: the bound by hinges (G8) is valid for a lower bound of :math:`m`. The same is true of
+    an average over slices of independent units (G19).
     """
 
     class_floors: tuple  # lower bounds of the counts of the negative and of the positive class
@@ -436,10 +439,11 @@ class PairsTail(Tail):
 class ClassMeansTail(Tail):
     """Limits of balanced accuracy and of recalls: a mean over classes of means (theory G12).
 
-    The limit is the larger one of two: a weighted Chernoff bound with :math:`w_i = 1/(K n_{c(i)})`
-    at the floors :math:`n_c`, and the bound by hinges (G8) as if every class had the smallest
-    floor. A class that may be missing (floor 0) contributes any number between 0 and 1, and both
-    bounds are for the K other classes. They are in convex order, so that they cover averages over
+    The lower limit is the larger one of two: a weighted Chernoff bound with the weights
+    :math:`w_i = 1/(K n_{c(i)})` of records :math:`i`, for lower bounds :math:`n_c` of the class
+    counts (floors), and the bound by hinges (G8) as if every class had the smallest floor. A class
+    that may be missing (floor 0) contributes any number between 0 and 1, and both bounds are for
+    the :math:`K` other classes. They are valid in convex order, so that they cover averages over
     slices of independent units (G19).
     """
 
@@ -452,21 +456,25 @@ class ClassMeansTail(Tail):
         present_fraction = float(np.mean(is_present))
         if present_fraction == 0.0:
             return np.zeros(values_array.shape)
-        # Classes that may be missing contribute at most 1 - present_fraction.
-        present_value = np.clip(
+        # Lower bounds of the means over present classes: others contribute at most
+        # 1 - present_fraction.
+        present_means = np.clip(
             (values_array - (1.0 - present_fraction)) / present_fraction, 0.0, 1.0
         )
         present_floors = floors[is_present]
         n_records = int(len(present_floors) * present_floors.min())
-        limit = bounded_lower_limit(present_value, log_failure_array, n_records)
-        distinct_floors, n_classes = np.unique(present_floors, return_counts=True)
+        present_limits = bounded_lower_limit(present_means, log_failure_array, n_records)
+        distinct_floors, classes_per_floor = np.unique(present_floors, return_counts=True)
         if len(distinct_floors) > 1:
-            weights = 1.0 / (len(present_floors) * distinct_floors)
-            weighted_limit = weighted_lower_limit(
-                present_value, log_failure_array, weights, n_classes * distinct_floors
+            record_weights = 1.0 / (len(present_floors) * distinct_floors)
+            weighted_limits = weighted_lower_limit(
+                present_means,
+                log_failure_array,
+                record_weights,
+                classes_per_floor * distinct_floors,
             )
-            limit = np.maximum(limit, weighted_limit)
-        return np.minimum(present_fraction * limit, values_array)
+            present_limits = np.maximum(present_limits, weighted_limits)
+        return np.minimum(present_fraction * present_limits, values_array)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
@@ -521,7 +529,7 @@ class ApproximateTail(Tail):
 
 @dataclasses.dataclass(frozen=True)
 class RatioTail(Tail):
-    """Exact limits of precision, Jaccard or F1, given a floor of the records that count (G34)."""
+    """Exact limits of precision, Jaccard or F1, given a lower bound of their denominator (G34)."""
 
     ratio: RatioLimits
 
@@ -572,7 +580,7 @@ def score_tail(
     kind : {"mean", "class_means", "pairs", "known", "approximate", "ratio"}, default="mean"
         A mean over records, a mean over classes of means over their records, a mean over pairs of
         records of two classes, a score that is known by construction, a metric without a proven
-        bound, or a share of hits among records that count (precision, Jaccard, F1).
+        bound, or a ratio of hits to the records that count (precision, Jaccard, F1).
     binary : bool, default=False
         Whether every per-record score is 0 or 1.
     classes : sequence of str, default=()
@@ -580,10 +588,10 @@ def score_tail(
     class_counts : tuple of int, optional
         Records of each class in the training set, which predict those of the holdout.
     counted_classes : tuple of int, optional
-        Positions of the classes that count; all by default.
+        Positions of the classes that the score counts; all by default.
     class_floors : tuple of int, optional
         Lower bounds of the counts of all classes in the holdout, in sampling units, which the
-        mechanism released. By default those to be expected from ``class_counts``.
+        mechanism released. By default those expected from ``class_counts``.
     constant_score : float, optional
         The score of kind ``"known"``, in [0, 1].
     within_group_fractions : tuple of float, optional
@@ -649,7 +657,7 @@ def score_tail(
 
 
 def _count_classes(class_floors, class_counts, classes):
-    """Return the number of classes, from the first argument that is not empty.
+    """Return the number of classes: the length of the first argument that is not empty.
 
     Raise ValueError for fewer than two classes, and for a class without a training record.
     """
@@ -666,9 +674,10 @@ def _count_classes(class_floors, class_counts, classes):
 
 
 def _approximate_tail(family, spread, n_units):
-    """Return the limits of a score without a proven bound.
+    """Return the limits of a score without a proven bound, as an `ApproximateTail`.
 
-    ``spread`` is that of :func:`score_tail`, ``n_units`` the number of holdout units.
+    ``family`` and ``spread`` are those of :func:`score_tail`, ``n_units`` is the number of holdout
+    units.
     """
     checked_family: Any = check_option("family", family, FAMILIES)
     if checked_family == "median" and spread is not None:
@@ -680,10 +689,11 @@ def _approximate_tail(family, spread, n_units):
 
 
 def _ratio_tail(family, class_floors, class_counts, n):
-    """Return the limits of precision, Jaccard or F1 on ``n`` holdout records.
+    """Return the limits of precision, Jaccard or F1 on ``n`` holdout records, as a `RatioTail`.
 
-    ``class_counts`` are the training records that do not count in the denominator and those that
-    do. ``class_floors`` has the floor of the holdout records that count; None: the expected one.
+    ``class_counts`` are the numbers of training records that do not count in the denominator and
+    that do. ``class_floors`` has a lower bound of the number of holdout records that count; None:
+    the expected one.
     """
     ratio_kind: Any = check_option("family", family, ("share", "f1"))
     floor_grid, n_expected = expected_floor(class_counts, n)
