@@ -575,10 +575,10 @@ def edges_between(edges: Any, *, n_nodes: int | None = None, nodes: Any = None) 
 
 
 def _named_edges(both_ends, n_nodes, nodes):
-    """Return the edges of named nodes: first those of ``nodes``, then others that have an edge.
+    """Return the edges of named nodes, first those in ``nodes``, then others that have an edge.
 
-    ``both_ends``: the sources of all edges, then their targets. ``n_nodes``: the number of nodes
-    that the caller states, None if not stated; another number is an error.
+    ``both_ends``: names of the sources of all edges, then of their targets. ``n_nodes``: number of
+    nodes, or None if it is not declared. Raises ValueError if it is another number.
     """
     names = list(dict.fromkeys([*nodes, *both_ends]))
     if n_nodes is not None and check_integer("n_nodes", n_nodes, low=1) != len(names):
@@ -593,11 +593,11 @@ def _named_edges(both_ends, n_nodes, nodes):
 
 
 def _numbered_edges(both_ends, n_nodes):
-    """Return the edges of nodes that are numbered.
+    """Return the edges of nodes that are positions.
 
-    ``both_ends``: the sources of all edges, then their targets. ``n_nodes``: number of nodes, None
-    for 1 more than the largest number.
-    Raises ValueError for numbers that are not positions, or look like names.
+    ``both_ends``: positions of the sources of all edges, then of their targets. ``n_nodes``: number
+    of nodes, None for 1 more than the largest position. Raises ValueError for numbers below 0, not
+    below ``n_nodes``, or, if it is None, so large that they look like names.
     """
     largest = int(both_ends.max(initial=-1))
     if both_ends.size and both_ends.min() < 0:
@@ -622,9 +622,9 @@ def _numbered_edges(both_ends, n_nodes):
 
 
 def _edge_ends(edges):
-    """Return the sources and the targets of all edges as two vectors.
+    """Return the sources and the targets of all edges as two vectors of positions or names.
 
-    Raises TypeError or ValueError for other forms.
+    ``edges``: argument of :func:`edges_between`. Raises TypeError or ValueError for other objects.
     """
     if hasattr(edges, "columns"):
         columns = list(edges.columns)
@@ -650,9 +650,9 @@ def _edge_ends(edges):
 
 
 def _ends_of_list(items):
-    """Return the sources and the targets of a list of pairs, or of two lists.
+    """Return the sources and the targets of a list of pairs, or of a list of both vectors.
 
-    Raises ValueError for other lists, and if lists of two pairs may be other edges as two lists.
+    Raises ValueError for other lists, and for a list of two lists that may be either.
     """
     lengths = {
         len(item) if np.iterable(item) and not isinstance(item, str) else 0 for item in items
@@ -674,7 +674,7 @@ def _ends_of_list(items):
 def _ends_of_array(array):
     """Return the sources and the targets of an array of shape (n_edges, 2) or (2, n_edges).
 
-    Raises ValueError for other shapes, and if two pairs may be other edges as an edge index.
+    Raises ValueError for other shapes, and for shape (2, 2) if both readings differ.
     """
     if array.ndim != 2 or 2 not in array.shape:
         raise ValueError(f"edges must have shape (n_edges, 2) or (2, n_edges), got {array.shape}.")
@@ -686,7 +686,7 @@ def _ends_of_array(array):
 
 
 def _check_unambiguous(sources, targets):
-    """Raise ValueError if two pairs would be other edges when read as an edge index."""
+    """Raise ValueError if both pairs ``(source, target)`` differ from ``sources, targets``."""
     edges_as_pairs = {
         frozenset(pair) for pair in zip(sources.tolist(), targets.tolist(), strict=True)
     }
@@ -699,7 +699,7 @@ def _check_unambiguous(sources, targets):
 
 
 def _as_ends(values):
-    """Return the sources, or the targets, as a vector: of numbers if all are, else of objects.
+    """Return one end of each edge as a vector: of numbers if all are numbers, else of objects.
 
     Arrays and columns of tables keep their dtype.
     """

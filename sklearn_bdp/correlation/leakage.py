@@ -1,14 +1,10 @@
 """Levels of Bayesian differential privacy that a DP level implies for correlated records.
 
-Leakage about a record is the largest log-ratio of the probability of an answer, in nats, when that
-record changes and the records that depend on it follow. Loaded by ``bdp_epsilon``, ``dp_epsilon``
-and code that needs them (a numeric ``epsilon``, the certificate's line on privacy). Code that
-computes intervals never imports this module.
+Leakage about a record is the largest log-ratio of the probability of an answer, in nats, between
+two values of this record. A side of a record of a chain is all records before it, or all after it.
 
-First there is one bound for each kind of model: components (theory B0, B1), lists of models,
-networks (messages on forests B6, B7; walks on any graph B8). Then the leakage through a kernel (the
-update of Cao et al., Birkhoff's contraction), the leakage by the earlier and the later records of a
-chain (bridges to known records, quilts, Zhao's lemmas; B2-B7), and the bound of a chain.
+The module has bounds for components (theory B0, B1), lists of models, networks (B6-B8) and chains
+(B2-B5, B7). Code that computes intervals does not import it.
 """
 
 from __future__ import annotations
@@ -31,8 +27,8 @@ from sklearn_bdp.correlation.network import NetworkModel
 from sklearn_bdp.correlation.time_order import TimeOrdered
 from sklearn_bdp.utils.root_finding import doubled, last_accepted, safe_inverse
 
-# Fixed points are approached from below. Iterations stop when a step moves less than this,
-# relatively. `close_above` then adds a margin, so that the answer is not too small.
+# Fixed points are approached from below. Iterations stop when the relative increase is at most
+# this. `bound_later_terms` then adds a margin, so that the answer is not too small.
 FIXED_POINT_TOLERANCE = 1e-13
 # Work limit: bridges are computed for at most this many states, Birkhoff's contraction and quilts
 # for any number.
@@ -44,10 +40,10 @@ MAX_TABLE_SIZE = 5e7
 
 
 class LeakageBound:
-    """Bounds on the leakage of a model whose records may follow each other inside components (B1).
+    """Bounds on the leakage of a model whose components are independent (theory B1).
 
-    All levels are in nats. DP levels are positive, and arguments have been checked. ``method`` is
-    that of :meth:`CorrelationModel.bdp_epsilon`.
+    All levels are in nats, and DP levels are positive. ``n`` is the number of records. ``method``
+    is that of :meth:`CorrelationModel.bdp_epsilon`.
     """
 
     def __init__(self, model):
@@ -77,14 +73,14 @@ class LeakageBound:
         )
 
     def sequential_information(self, dp_epsilon, n):
-        """Return the information ``K`` of theory G1, in nats."""
+        """Return a bound on the information that answers reveal, in nats (``K`` of theory G1)."""
         # Blocks smaller than a component only add terms: the records of a block may decide all
         # others of the component.
         sizes, counts = component_sizes(self.model, n)
         return float(np.sum(counts * sizes.astype(float) ** 2)) * dp_epsilon**2 / 8.0
 
     def posterior_bias(self, dp_epsilon, n):
-        """Return the bias ``r`` of theory G6, in score units."""
+        """Return a bound on the posterior bias of a mean score in [0, 1] (``r`` of theory G6)."""
         sizes, counts = component_sizes(self.model, n)
         return float(np.sum(counts * sizes * np.tanh(sizes * dp_epsilon / 4.0)) / n)
 
@@ -101,14 +97,14 @@ def leakage_bound(model: CorrelationModel) -> LeakageBound:
     Returns
     -------
     LeakageBound
-        Its bounds on leakage.
+        Object whose methods return bounds on leakage, information and bias.
     """
     return LeakageBound(model)
 
 
 @leakage_bound.register(WorstOf)
 class WorstLeakageBound(LeakageBound):
-    """Bounds of a list of models, the worst of theirs (Song, Wang, Chaudhuri 2017)."""
+    """Bounds of a list of models: the weakest of their bounds (Song, Wang, Chaudhuri 2017)."""
 
     def check_method(self, n, method):
         for model in self.model.models:
@@ -138,7 +134,7 @@ def _no_leakage_bound(model: TimeOrdered) -> NoReturn:
 
 @leakage_bound.register(NetworkModel)
 class NetworkLeakageBound(LeakageBound):
-    """Bounds of a network: messages on trees (theory B6, B7), walks (B8) and sizes (B1)."""
+    """Bounds of a network by messages on trees (theory B6, B7), walks (B8) and sizes (B1)."""
 
     def __init__(self, model):
         super().__init__(model)
@@ -146,7 +142,7 @@ class NetworkLeakageBound(LeakageBound):
         self.sizes = model._component_sizes[model.components_].astype(float)
 
     def messages(self, dp_epsilon):
-        """Return :func:`birkhoff_messages` of the records in trees (theory B6)."""
+        """Return :func:`birkhoff_messages` in the order of ``NetworkModel._rooted`` (theory B6)."""
         _, parent, diameters = self.model._rooted()
         return cached(
             self.model,
@@ -155,14 +151,14 @@ class NetworkLeakageBound(LeakageBound):
         )
 
     def factor(self):
-        """Return an upper bound on Bayesian DP level / DP level for each record (theory B8)."""
+        """Return :func:`leakage_factor` of each record of the network (theory B8)."""
         model = self.model
         return cached(
             model, "factor", lambda: leakage_factor(model.adjacency_, model._n_affected())
         )
 
     def record_levels(self, dp_epsilon):
-        """Return a Bayesian DP level for every record, in nats: the best of theory B1, B6, B8."""
+        """Return each record's smallest Bayesian DP level of theory B1, B6 and B8, in nats."""
         levels = np.minimum(self.sizes, self.factor()) * dp_epsilon
         tree_records, _, _ = self.model._rooted()
         _, _, total_messages = self.messages(dp_epsilon)
@@ -170,7 +166,7 @@ class NetworkLeakageBound(LeakageBound):
         return levels
 
     def _blanket_levels(self, dp_epsilon):
-        """Return a Bayesian DP level for every record by its neighbors, its Markov blanket (B3)."""
+        """Return a Bayesian DP level for each record by its Markov blanket, in nats (theory B3)."""
         # Theory B3: the influence on the neighbors is at most the sum of the diameters.
         return dp_epsilon + 4.0 * self.model.adjacency_.sum(axis=1)
 
@@ -191,32 +187,33 @@ class NetworkLeakageBound(LeakageBound):
         return float(levels.max())
 
     def upward_messages(self, dp_epsilon):
-        """Return the message of each record in a tree to its parent, and the sum from its children.
+        """Return the message of each record to its parent, and the sum of those from its children.
 
-        The adversary knows no record below (theory B7); without tables, messages are those of B6.
-        Both are in nats and in the order of ``NetworkModel._rooted``. Messages are 0 for roots, and
-        sums are 0 for leaves.
+        A message bounds the leakage, in nats, that the subtree of a record adds about its parent if
+        none of its records is known (theory B7; B6 without tables). Two vectors in the order of
+        ``NetworkModel._rooted``; messages of roots and sums of leaves are 0.
         """
-        upward, below, _ = self.messages(dp_epsilon)
+        upward, from_children, _ = self.messages(dp_epsilon)
         if not self.model._factors:
-            return upward, below
+            return upward, from_children
         kernels = self.model._kernels()
         _, parent_array, _ = self.model._rooted()
         parent = parent_array.tolist()
         upward = [0.0] * len(parent)
-        below = [0.0] * len(parent)
-        message_by_key = {}  # by the id of the kernel and the sum from below
+        from_children = [0.0] * len(parent)
+        message_by_key = {}  # by the id of the kernel and the sum from the children
         for v in range(len(parent) - 1, -1, -1):
             if parent[v] >= 0:
-                key = (id(kernels[v]), below[v])
+                key = (id(kernels[v]), from_children[v])
                 if key not in message_by_key:
-                    message_by_key[key] = kernel_leakage(kernels[v], dp_epsilon + below[v])
+                    message_by_key[key] = kernel_leakage(kernels[v], dp_epsilon + from_children[v])
                 upward[v] = message_by_key[key]
-                below[parent[v]] += upward[v]
-        return upward, np.array(below)
+                from_children[parent[v]] += upward[v]
+        return upward, np.array(from_children)
 
     def sequential_information(self, dp_epsilon, n):
-        # Sums of squared leakage, per component: by records, as one block, and by best blocks.
+        # Sums of squared leakage per component for partitions into single records, into one block,
+        # and, in trees, into blocks of several sizes.
         record_costs = np.bincount(
             self.model.components_, weights=self.record_levels(dp_epsilon) ** 2
         )
@@ -232,26 +229,27 @@ class NetworkLeakageBound(LeakageBound):
 
 
 def birkhoff_messages(parent, diameters, dp_epsilon):
-    """Return messages ``(upward, below, total)`` on a rooted forest, in nats (theory B6).
+    """Return messages ``(upward, from_children, total)`` on a rooted forest, in nats (theory B6).
 
-    A message bounds the leakage about a node through one neighbor and all beyond it. ``upward[v]``
-    goes from node ``v`` to its parent, ``below[v]`` sums the messages from its children, and
-    ``total[v]`` those from all its neighbors. ``diameters`` are those of the edges to the parents,
-    ``parent`` is that of :func:`~sklearn_bdp.correlation.network.rooted`.
+    A message bounds the leakage about a node that one neighbor and all nodes beyond it add.
+    ``upward[v]`` is the message from node ``v`` to its parent, ``from_children[v]`` the sum of the
+    messages from its children, and ``total[v]`` the sum of those from all its neighbors.
+    ``parent[v]``: the parent of ``v``, which is less than ``v``, or -1 for roots. ``diameters[v]``:
+    projective diameter of the edge to the parent, in nats.
     """
     n = len(parent)
     a = np.exp(-diameters / 2).tolist()
     complement_of_a = (-np.expm1(-diameters / 2)).tolist()
     log1p = math.log1p
     expm1 = math.expm1
-    below = [0.0] * n
+    from_children = [0.0] * n
     upward = [0.0] * n
     downward = [0.0] * n  # from the parent of each node
 
     def message_along_edge(v, leakage):
         """Return the message along the edge between ``v`` and its parent, in either direction.
 
-        ``leakage``: the leakage about the sender, one of the two, from itself and all beyond it.
+        ``leakage``: leakage about the sender from itself and all nodes beyond it, in nats.
         """
         # 4 artanh(tanh(D/4) tanh(w/4)) = 2 ln(1 + (1-a)(1-b)/(a+b)), a = e^{-D/2}, b = e^{-w/2}
         b_minus_1 = expm1(-leakage / 2)
@@ -264,36 +262,25 @@ def birkhoff_messages(parent, diameters, dp_epsilon):
     for v in range(n - 1, -1, -1):
         p = parent[v]
         if p >= 0:
-            upward[v] = message_along_edge(v, dp_epsilon + below[v])
-            below[p] += upward[v]
+            upward[v] = message_along_edge(v, dp_epsilon + from_children[v])
+            from_children[p] += upward[v]
     for v in range(n):
         p = parent[v]
         if p >= 0:
-            leakage_beyond = dp_epsilon + below[p] + downward[p] - upward[v]
-            downward[v] = message_along_edge(v, leakage_beyond)
-    below = np.array(below)
+            leakage_about_parent = dp_epsilon + from_children[p] + downward[p] - upward[v]
+            downward[v] = message_along_edge(v, leakage_about_parent)
+    from_children = np.array(from_children)
     # The subtraction may round the wrong way; a part in 10^12 covers a million children.
-    total = (below + np.array(downward)) * (1.0 + 1e-12)
-    return upward, below, total
+    total = (from_children + np.array(downward)) * (1.0 + 1e-12)
+    return upward, from_children, total
 
 
 def leakage_factor(matrix, n_affected):
-    """Return an upper bound ``f_i >= 1`` on Bayesian DP level / DP level for each record.
+    """Return, for each record, an upper bound on its Bayesian DP level / DP level (theory B8).
 
-    ``matrix`` holds edge diameters in nats. ``n_affected`` comes from
-    :func:`~sklearn_bdp.correlation.network.dobrushin_n_affected`; where it is infinite, so is the
-    bound.
-
-    Let ``delta_k`` be the largest log-ratio of the mechanism's density when record ``k`` alone
-    changes: ``dp_epsilon`` for every record. Replacing the density by its average over a fresh
-    draw of record ``j`` given all others keeps its conditional expectation given the records an
-    adversary knows, sets ``delta_j = 0`` and adds at most
-    ``4 artanh(tanh(diameter_jk / 4) tanh(delta_j / 4)) <= tanh(diameter_jk / 4) delta_j`` to
-    the neighbors ``k`` (Birkhoff). Repeating this everywhere but at record ``i`` carries all
-    of ``delta`` to ``i`` or out of the system, so the leakage is at most ``dp_epsilon`` times
-    the weight of all walks that end at ``i`` and visit it once,
-    ``[(I-C)^{-1} 1]_i / [(I-C)^{-1}]_{ii}``; the denominator is at least
-    ``1 + sum_k C_ik^2``. Known records only remove walks.
+    It is ``max(1, n_affected[i] / (1 + sum_k tanh(diameter_ik / 4)^2))`` for record ``i``.
+    ``matrix``: CSR matrix of edge diameters in nats. ``n_affected``: bounds of
+    :func:`~sklearn_bdp.correlation.network.dobrushin_n_affected`, some of which may be infinite.
     """
     squared_contractions = sparse.csr_array(
         (np.tanh(matrix.data / 4.0) ** 2, matrix.indices, matrix.indptr), shape=matrix.shape
@@ -302,34 +289,32 @@ def leakage_factor(matrix, n_affected):
 
 
 def kernel_leakage(kernel, leakage_beyond):
-    """Return ``L_P(w)``: leakage about a record through a neighbor and all beyond it, in nats.
+    """Return the leakage about a record that a neighbor and all records beyond it add, in nats.
 
-    ``leakage_beyond`` is ``w``: the leakage about the neighbor from itself and everything beyond.
-    The result is 0 if ``w`` is not positive, or if the record has one value only.
-
-    ``max_{u,v,A} ln[(1 + P(u,A)(e^w - 1)) / (1 + P(v,A)(e^w - 1))]``, where row ``u`` of ``kernel``
-    is the distribution of the neighbor given value ``u``; zeros are allowed.
-
-    For a ratio ``r`` the best set of a pair is ``{y : P(u,y) > r P(v,y)}`` and
-    ``sum_y max(P(u,y) - r P(v,y), 0)`` is half of a city-block distance, up to a constant that all
-    pairs share. So all pairs are tried at once, and Dinkelbach's iteration needs few ratios.
-
-    Cao, Yoshikawa, Xiao, Xiong 2017, Quantifying differential privacy under temporal
-    correlations, Algorithm 1 (a linear-fractional program per pair of rows).
+    It is ``max_{u,v,A} ln[(1 + P(u,A)(e^w - 1)) / (1 + P(v,A)(e^w - 1))]`` over values ``u, v`` of
+    the record and sets ``A`` of values of the neighbor (theory B7). Row ``u`` of ``kernel`` is the
+    distribution ``P(u,.)`` of the neighbor given ``u``. ``leakage_beyond``: leakage ``w`` about the
+    neighbor from itself and all records beyond it. If ``w`` is not positive, or the record has one
+    value only, the result is 0.
     """
-    # Theory B7; Cao et al. 2017, (15)-(18).
+    # Cao, Yoshikawa, Xiao, Xiong 2017, Quantifying differential privacy under temporal
+    # correlations, (15)-(18). For a ratio r the best set of a pair of rows is
+    # {y : P(u,y) > r P(v,y)}. The sum of max(P(u,y) - r P(v,y), 0) over y is half of a city-block
+    # distance, up to a constant that all pairs share. So all pairs are tried at once, and
+    # Dinkelbach's iteration needs few ratios.
     if not leakage_beyond > 0 or len(kernel) < 2:
         return 0.0
-    if leakage_beyond > 600.0:  # e^w overflows; the update grows no faster than its argument
+    if leakage_beyond > 600.0:  # e^w overflows; the result grows no faster than w
         return kernel_leakage(kernel, 600.0) + (leakage_beyond - 600.0)
-    growth = math.expm1(leakage_beyond)  # e^w - 1
+    expm1_of_w = math.expm1(leakage_beyond)  # e^w - 1
     excess = 0.0  # r - 1, so that small leakage keeps its relative precision
     for _ in range(100):
         distances = cdist(kernel, kernel * (1.0 + excess), "cityblock")
         u, v = np.unravel_index(np.argmax(distances), distances.shape)
         best_set = kernel[u] > (1.0 + excess) * kernel[v]
         difference = float((kernel[u, best_set] - kernel[v, best_set]).sum())
-        next_excess = growth * difference / (1.0 + growth * float(kernel[v, best_set].sum()))
+        denominator = 1.0 + expm1_of_w * float(kernel[v, best_set].sum())
+        next_excess = expm1_of_w * difference / denominator
         if not next_excess > excess * (1.0 + 1e-14):
             break
         excess = next_excess
@@ -337,11 +322,11 @@ def kernel_leakage(kernel, leakage_beyond):
 
 
 def contract(diameter, log_range):
-    """Return ``4 artanh(tanh(diameter/4) tanh(log_range/4))`` elementwise (Birkhoff).
+    """Return ``4 artanh(tanh(diameter/4) tanh(log_range/4))`` elementwise (Birkhoff), in nats.
 
-    This bounds the range of the log of a function after averaging by a kernel of that projective
-    diameter, if its range before is ``log_range``; all in nats. It is at most either argument, and
-    either may be infinite.
+    This bounds the range of the log of a function after averaging by a kernel. ``diameter``:
+    projective diameter of the kernel, in nats. ``log_range``: range of the log of the function
+    before averaging, in nats. Both may be infinite, and the result exceeds neither.
     """
     # Birkhoff 1957: a positive kernel contracts Hilbert's metric by tanh(diameter / 4); the
     # product form is the sharp bound for a range `log_range`. Theory B5, B6.
@@ -359,14 +344,13 @@ def contract(diameter, log_range):
 
 
 def two_state_leakage(kernel, leakages_beyond):
-    """Return the leakage of a two-state kernel in both directions, in nats.
+    """Return the largest ``ln h(0)/h(1)`` and ``ln h(1)/h(0)``, but at least 0, as an array of two.
 
-    ``leakages_beyond`` are the largest ``ln g(0)/g(1)`` and ``ln g(1)/g(0)`` of a function ``g`` of
-    the neighbor. The result is the same pair for ``h(u) = sum_y kernel[u, y] g(y)``. The
-    ratio ``h(0)/h(1)`` is monotone in ``g(0)/g(1)``, so the two extreme values decide and the
-    recursion is exact.
+    Here ``h(u) = kernel[u, 0] g(0) + kernel[u, 1] g(1)`` for any function ``g`` of a state.
+    ``leakages_beyond``: the largest ``ln g(0)/g(1)`` and ``ln g(1)/g(0)``, in nats.
     """
-    (p, _), (q, complement_of_q) = kernel.tolist()  # probabilities of neighbor 0 given 0 and 1
+    # h(0)/h(1) is monotone in g(0)/g(1), so the two extreme values decide.
+    (p, _), (q, complement_of_q) = kernel.tolist()  # probabilities of state 0 given 0 and given 1
     log_ratios_of_h = []
     for log_ratio_of_g in (float(leakages_beyond[0]), -float(leakages_beyond[1])):
         x = min(max(log_ratio_of_g, -600.0), 600.0)  # so that e^x does not overflow
@@ -384,10 +368,11 @@ def two_state_leakage(kernel, leakages_beyond):
 
 
 def kernel_update(kernel):
-    """Return the function that maps leakages beyond a neighbor to those through it.
+    """Return a function from leakage about a neighbor to that about a record through it, in nats.
 
-    For two states, both are arrays of two directions (:func:`two_state_leakage`), otherwise arrays
-    of one number (:func:`kernel_leakage`).
+    Row ``u`` of ``kernel`` is the distribution of the neighbor given value ``u`` of the record.
+    Argument and result of the function are arrays: of both directions for two states
+    (:func:`two_state_leakage`), otherwise of one number (:func:`kernel_leakage`).
     """
     if kernel.shape == (2, 2):
         return lambda leakages: two_state_leakage(kernel, leakages)
@@ -395,38 +380,36 @@ def kernel_update(kernel):
 
 
 def iterate_leakage(update, dp_epsilon, n_steps, *, n_directions=1, max_iterations=None):
-    """Return ``a_0 = 0, a_1 = update(dp_epsilon + a_0), …`` up to ``n_steps`` or convergence.
+    """Return ``a_0 = 0, a_1 = update(dp_epsilon + a_0), …`` up to ``a_m`` with ``m = n_steps``.
 
-    ``update`` comes from :func:`kernel_update`; it is increasing, and none of its values is above
-    the largest of its arguments. ``n_directions`` is 2 for two-state kernels, else 1. The result
-    has one row per term and one column per direction, in nats. After convergence or
-    ``max_iterations`` steps, the last row is a bound on all later terms, which have no row of their
-    own. If ``max_iterations`` is None, it is 200, or 20,000 for the cheaper two-state updates.
+    The result has one row per term and ``n_directions`` columns, in nats. After convergence or
+    ``max_iterations`` steps, one last row is an upper bound on all further terms. ``update``:
+    function of :func:`kernel_update`, with 2 directions for two states, otherwise 1. If
+    ``max_iterations`` is None, it is 200 for 1 direction and 20,000 for 2.
     """
     if max_iterations is None:
         max_iterations = 200 if n_directions == 1 else 20_000
-    sequence = [np.zeros(n_directions)]
-    while len(sequence) <= n_steps:
-        term = update(dp_epsilon + sequence[-1])
-        increase = float(np.max(term - sequence[-1]))
-        sequence.append(np.maximum(term, sequence[-1]))
+    terms = [np.zeros(n_directions)]
+    while len(terms) <= n_steps:
+        term = update(dp_epsilon + terms[-1])
+        increase = float(np.max(term - terms[-1]))
+        terms.append(np.maximum(term, terms[-1]))
         is_converged = not increase > FIXED_POINT_TOLERANCE * float(np.max(term))
-        if len(sequence) > max_iterations or is_converged:
+        if len(terms) > max_iterations or is_converged:
             increase = max(increase, 0.0)
-            sequence.append(close_above(update, dp_epsilon, sequence[-1], increase, n_steps))
+            terms.append(bound_later_terms(update, dp_epsilon, terms[-1], increase, n_steps))
             break
-    return np.array(sequence[: n_steps + 1])
+    return np.array(terms[: n_steps + 1])
 
 
-def close_above(update, dp_epsilon, term, increase, n_steps):
-    """Return a bound on all later terms of the recursion of :func:`iterate_leakage`.
+def bound_later_terms(update, dp_epsilon, term, increase, n_steps):
+    """Return an upper bound on all terms after ``term`` in :func:`iterate_leakage`, in nats.
 
-    ``term`` is the last term computed. With two directions, further terms are computed first. With
-    one, ``increase`` is the first margin above ``term`` to try. Any ``b >= term`` with
-    ``update(dp_epsilon + b) <= b`` is a bound: the update is increasing, so no later term can jump
-    over it. ``n_steps * dp_epsilon`` always is one, and is returned if no smaller one is found.
+    It is some ``b >= term`` with ``update(dp_epsilon + b) <= b``, or ``n_steps * dp_epsilon`` if no
+    smaller one is found. ``update`` must be increasing. ``term``: array with one entry per
+    direction. ``increase``: first margin above ``term`` to try; not used with two directions.
     """
-    ceiling = n_steps * dp_epsilon
+    trivial_bound = n_steps * dp_epsilon
     if len(term) > 1:  # one margin for both directions is loose far from the fixed point
         for _ in range(20_000):
             next_term = np.maximum(update(dp_epsilon + term), term)
@@ -439,10 +422,10 @@ def close_above(update, dp_epsilon, term, increase, n_steps):
     def is_bound(margin):
         return np.all(update(dp_epsilon + term + margin) <= term + margin)
 
-    largest_margin = np.nextafter(ceiling - np.max(term), 0.0)
+    largest_margin = np.nextafter(trivial_bound - np.max(term), 0.0)
     bracket = doubled(is_bound, first_margin, largest=largest_margin)
     if bracket is None:
-        return np.maximum(term, ceiling)
+        return np.maximum(term, trivial_bound)
     sufficient_margin, insufficient_margin = bracket
     tolerance = 1e-9 * float(np.max(term + sufficient_margin))
     margin = last_accepted(
@@ -451,23 +434,24 @@ def close_above(update, dp_epsilon, term, increase, n_steps):
     return term + margin
 
 
-# A *side* of a record of a chain are the records before it, or those after it. Functions on sides
-# return an array of shape (n_sizes, n_directions): row m is the leakage, in nats, that a side of m
+# A *side* of a record of a chain is all records before it, or all after it. The functions below
+# return an array of shape (n_rows, n_directions): row m is the leakage, in nats, that a side of m
 # records adds. A side of more records than there are rows adds at most the last row.
 
 
-def contracted_sides(diameter, dp_epsilon, n_steps, *, n_exact=256):
-    """Return the leakage that sides of 0 to ``n_steps`` records add, each known or not (theory B5).
+def side_leakage_by_contraction(diameter, dp_epsilon, n_steps, *, n_exact=256):
+    """Return bounds on the leakage that one side of a record of a chain adds (theory B5).
 
-    Rows do not decrease. Those of up to ``n_exact`` records are computed one by one. If there are
-    longer sides, one further row is a bound for all of them.
+    Shape (n_rows, 1), in nats: row ``m`` is for the ``m`` records before it, or after it, of which
+    any may be known. The largest ``m`` is ``n_steps``. If this exceeds ``n_exact``, the last row is
+    for all ``m`` above ``n_exact``. ``diameter``: projective diameter of the chain in nats.
     """
-    sides = [0.0]
+    leakages = [0.0]  # by the number of records
     for _ in range(min(n_steps, n_exact)):
-        sides.append(contract(diameter, dp_epsilon + sides[-1]))
+        leakages.append(contract(diameter, dp_epsilon + leakages[-1]))
     if n_steps > n_exact:
-        # z = e^{a/2} - 1 solves s z^2 + (2s - q) z = (1 - s) q, s = e^{-diameter/2},
-        # q = 1 - e^{-dp_epsilon/2}; the form of the root avoids cancellation.
+        # At the fixed point a, z = e^{a/2} - 1 solves s z^2 + (2s - q) z = (1 - s) q with
+        # s = e^{-diameter/2}, q = 1 - e^{-dp_epsilon/2}; the form of the root avoids cancellation.
         s = math.exp(-diameter / 2.0)
         q = -math.expm1(-dp_epsilon / 2.0)
         b = 2.0 * s - q
@@ -478,21 +462,29 @@ def contracted_sides(diameter, dp_epsilon, n_steps, *, n_exact=256):
         elif s > 1e-300:
             fixed_point = 2.0 * math.log1p((root - b) / (2.0 * s))
         bound = min(fixed_point * (1.0 + 1e-12), n_steps * dp_epsilon)
-        sides.append(max(sides[-1], bound))
-    return np.array(sides)[:, None]
+        leakages.append(max(leakages[-1], bound))
+    return np.array(leakages)[:, None]
 
 
-def combine_sides(operation, sides, other_sides):
-    """Return ``operation(sides, other_sides)`` by number of records, such as ``np.minimum``."""
-    sizes = np.arange(max(len(sides), len(other_sides)))
+def combine_side_leakages(operation, leakages, other_leakages):
+    """Return ``operation(leakages, other_leakages)``, repeating the last row of the shorter one.
+
+    Row ``m`` of both arrays is the leakage that a side of ``m`` records adds. ``operation``: a
+    function of two arrays, such as ``np.minimum``.
+    """
+    n_records = np.arange(max(len(leakages), len(other_leakages)))  # of each row
     return operation(
-        sides[np.minimum(sizes, len(sides) - 1)],
-        other_sides[np.minimum(sizes, len(other_sides) - 1)],
+        leakages[np.minimum(n_records, len(leakages) - 1)],
+        other_leakages[np.minimum(n_records, len(other_leakages) - 1)],
     )
 
 
-def largest_sum_of_sides(past, future, n):
-    """Return the largest ``past[m] + future[n - 1 - m]`` over the records of a chain, in nats."""
+def largest_sum_of_side_leakages(past, future, n):
+    """Return the largest ``past[m] + future[n - 1 - m]`` over ``n`` records of a chain, in nats.
+
+    Row ``m`` of ``past`` (``future``) is the leakage that ``m`` earlier (later) records add.
+    Numbers of records beyond the last row have its leakage.
+    """
     # Numbers of earlier records; between both ends, all records have the same sum.
     n_earlier = np.arange(min(n, len(past) + len(future)))
     n_earlier = np.r_[n_earlier, n - 1 - n_earlier]
@@ -501,20 +493,18 @@ def largest_sum_of_sides(past, future, n):
     return float((past_leakage + future_leakage).max())
 
 
-def bridge_sides(matrix, dp_epsilon, n_steps, *, column_limits, max_iterations=4000):
-    r"""Return the leakage that sides of up to ``n_steps`` records add if one of them is known.
+def side_leakage_by_bridges(matrix, dp_epsilon, n_steps, *, column_limits, max_iterations=4000):
+    r"""Return bounds on the leakage that one side of a record of a chain adds (theory B5′).
 
-    ``dp_epsilon`` is the DP level in nats; at most ``max_iterations`` steps are computed, fewer
-    with more than two states.
+    Shape (n_rows, n_directions), in nats: row ``m`` is for sides whose nearest known record is at
+    most ``m`` steps away, up to ``n_steps``. The last row may be for all larger distances. None if
+    no bound for these is found in ``max_iterations`` steps, or in fewer for more than two states.
 
-    ``matrix`` is the transition matrix for the side of the future, its transpose for the side of
-    the past. The bridge to value ``s``, ``j`` steps away, moves by
-    :math:`H(u,y) \propto M(u,y)\, M^{j-1}(y,s)`, for any distribution of the first state.
-    ``column_limits`` are the limits of the columns of the powers: ones towards the future, the
-    stationary distribution towards the past.
-
-    Row ``m`` of the result is the largest leakage over known records at most ``m`` steps away; the
-    last row bounds all later ones. None if the chain does not settle within the work limit.
+    ``matrix``: transition matrix ``M`` for later records, its transpose for earlier ones. The
+    kernel of one step towards value ``s``, known ``j`` steps away, is :math:`H(u,y) \propto
+    M(u,y)\, M^{j-1}(y,s)`. ``column_limits``: the vector to which columns of powers of ``M`` are
+    proportional in the limit. This is ones for later records, the stationary distribution for
+    earlier ones.
     """
     n_states = len(matrix)
     n_directions = 2 if n_states == 2 else 1
@@ -523,11 +513,11 @@ def bridge_sides(matrix, dp_epsilon, n_steps, *, column_limits, max_iterations=4
     update_in_limit = kernel_update(limit_kernel)
     leakage = np.zeros((n_states, n_directions))  # A(j, s), one row for each known value s
     power = np.eye(n_states)
-    # A side without records; a side whose next record is known.
-    sides = [np.zeros(n_directions), np.zeros(n_directions)]
+    # A side without records, and a side whose nearest record is known, add nothing.
+    rows = [np.zeros(n_directions), np.zeros(n_directions)]
     if n_states > 2:
         max_iterations = min(max_iterations, 5000 // n_states)  # a work limit
-    while len(sides) <= n_steps:
+    while len(rows) <= n_steps:
         power = power @ matrix
         power /= power.max()  # only ratios matter; avoids underflow
         for s in range(n_states):  # one step towards the known value s
@@ -540,39 +530,40 @@ def bridge_sides(matrix, dp_epsilon, n_steps, *, column_limits, max_iterations=4
             else:
                 leakage[s] = 0.0
         largest_leakage = leakage.max(axis=0)
-        sides.append(np.maximum(sides[-1], largest_leakage))
-        # How much a far-away known value still matters: the largest ln max/min of a column.
+        rows.append(np.maximum(rows[-1], largest_leakage))
+        # Influence of the known value, in nats: the largest ln max/min of a column.
         scaled_power = power / column_limits[:, None]
         column_minima = scaled_power.min(axis=0)
         drift = np.inf
         if column_minima.min() > 0:
             drift = float(np.log(scaled_power.max(axis=0) / column_minima).max())
         is_settled = drift <= max(1e-8 * dp_epsilon, POWER_ROUNDING)
-        if is_settled or (len(sides) > max_iterations and np.isfinite(drift)):
+        if is_settled or (len(rows) > max_iterations and np.isfinite(drift)):
 
             def update_with_drift(leakages, drift=drift):
                 # E_u[qg]/E_v[qg] * E_v[q]/E_u[q] with ln q of range `drift` at most
                 drift_leakages = np.full(len(leakages), drift)
                 return update_in_limit(leakages + drift) + update_in_limit(drift_leakages)
 
-            later_bound = close_above(
+            later_bound = bound_later_terms(
                 update_with_drift, dp_epsilon, largest_leakage, drift, n_steps
             )
-            sides.append(np.maximum(sides[-1], later_bound))
+            rows.append(np.maximum(rows[-1], later_bound))
             break
-        if len(sides) > max_iterations:
+        if len(rows) > max_iterations:
             return None
-    return np.array(sides[: n_steps + 1])
+    return np.array(rows[: n_steps + 1])
 
 
 def largest_log_ratios(distributions):
-    """Return ``max_s ln P[u, s] / P[v, s]`` for all ``u, v``, in nats; may be infinite.
+    """Return the matrix of ``max_s ln P[u, s] / P[v, s]`` for all rows ``u, v``, in nats.
 
-    ``distributions`` is ``P``, with one probability distribution per row.
+    Entries are at least 0 and may be infinite. ``distributions``: matrix ``P`` with one probability
+    distribution per row.
     """
-    k = len(distributions)  # number of rows
-    largest = np.zeros((k, k))
-    for u in range(k):
+    n_rows = len(distributions)
+    largest = np.zeros((n_rows, n_rows))
+    for u in range(n_rows):
         with np.errstate(divide="ignore", invalid="ignore"):
             # log1p of the difference keeps small influences precise
             log_ratios = np.log1p((distributions[u] - distributions) / distributions)
@@ -583,12 +574,12 @@ def largest_log_ratios(distributions):
 
 
 def chain_influences(kernel, max_distance, min_influence):
-    """Return distances, and the influence of a record on the one at each distance.
+    """Return distances in records, and the influence of a record on the one at each distance.
 
-    ``kernel`` is the transition matrix of one step away from the record. Distances, in records, are
-    all up to 256, then grow by 2% (any family of quilts is valid). They end at ``max_distance`` or
-    once the influence falls to ``min_influence``: a longer quilt cannot be better. Influences are
-    ``max_s ln P[s | u] / P[s | v]`` in nats, of shape (n_distances, k, k).
+    Influences are ``max_s ln P[s | u] / P[s | v]`` in nats for all values ``u, v`` of the record,
+    of shape (n_distances, n_states, n_states). Distances are all up to 256, then grow by 2%. They
+    end at ``max_distance``, or once all influences are at most ``min_influence``. ``kernel``:
+    transition matrix of one step away from the record.
     """
     distances = []
     influences = []
@@ -608,20 +599,20 @@ def chain_influences(kernel, max_distance, min_influence):
 
 
 def two_sided_influences(past, future):
-    """Return the influence ``b`` of a record on two-sided quilts, in nats.
+    """Return the influence of a record on an earlier and a later one together, in nats.
 
-    ``past`` and ``future`` are influences of :func:`chain_influences`. The shape is (number of past
-    distances, number of future distances). A known record inside the quilt separates the record
-    from a side, so ``max_{L in N}`` is attained at ``L = {}``: both sides are independent given the
-    record, and their influences add. If a table of all pairs of values would be too large, each
-    side takes its largest influence over them, which is an upper bound.
+    ``past``, ``future``: influences from :func:`chain_influences`. The result has a row per past
+    distance and a column per future distance. It is the largest sum of both influences over pairs
+    of values, or an upper bound if ``past`` and ``future`` are long.
     """
-    k = past.shape[1]  # number of states
-    if len(past) * len(future) * k * k > MAX_TABLE_SIZE:
+    # Both records are independent given the record between them, so their influences add. A known
+    # record between them would only separate one of them.
+    n_states = past.shape[1]
+    if len(past) * len(future) * n_states * n_states > MAX_TABLE_SIZE:
         return past.max(axis=(1, 2))[:, None] + future.max(axis=(1, 2))[None, :]
     largest = np.zeros((len(past), len(future)))
-    for u in range(k):
-        for v in range(k):
+    for u in range(n_states):
+        for v in range(n_states):
             if u != v:
                 influences = past[:, None, u, v] + future[None, :, u, v]
                 np.maximum(largest, influences, out=largest)
@@ -631,17 +622,17 @@ def two_sided_influences(past, future):
 def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
     """Return the Bayesian DP level of a chain by the best quilt of each record, in nats.
 
-    ``max_i min_Q [(|N| + 1) dp_epsilon + factor * b]`` over the empty quilt and the two-sided and
-    one-sided quilts of every record at these distances. ``N`` are the records that a quilt
-    separates from the others, without ``i``, and ``b`` is the influence of ``i`` on the quilt.
-    ``past`` and ``future`` are pairs of distances and influences from :func:`chain_influences`. The
-    factor is 4 as printed by Zhao (2017); 2 suffices (theory B2).
+    A quilt ``Q`` of record ``i`` is an earlier record, a later one, both, or empty. The level is
+    ``max_i min_Q [(|N| + 1) dp_epsilon + factor * b]``. ``N`` is the set of other records that
+    ``Q`` does not separate from ``i``, and ``b`` the influence of ``i`` on ``Q`` in nats. ``past``,
+    ``future``: pairs of distances and influences from :func:`chain_influences`. ``n``: number of
+    records. ``factor``: 4 as printed by Zhao (2017), or 2, which suffices (theory B2).
     """
     if n == 1:
         return dp_epsilon
     past_distances, past_influences = past
     future_distances, future_influences = future
-    # Costs of quilts by the distances of their ends, then the smallest up to these distances.
+    # Levels of quilts by the distances of their records, then the smallest up to these distances.
     # Theory B2; Zhao 2017, Lemma 2: |N| + 1 = a + c - 1 for the quilt {i - a, i + c}.
     n_inside = past_distances[:, None] + future_distances[None, :] - 1
     influences = two_sided_influences(past_influences, future_influences)
@@ -681,10 +672,10 @@ def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
 
 
 def blanket_influence(backward, forward, n):
-    """Return the max-influence ``a`` of a record on its Markov blanket (its neighbors), in nats.
+    """Return the largest influence of a record of a chain on its Markov blanket, in nats.
 
-    ``backward`` and ``forward`` are the transition matrices of one step into the past and the
-    future, ``n`` the number of records of the chain.
+    The blanket is the records next to it. ``backward``, ``forward``: transition matrices of one
+    step into the past and into the future. ``n``: number of records of the chain.
     """
     if n == 1:
         return 0.0
@@ -696,7 +687,7 @@ def blanket_influence(backward, forward, n):
 
 
 def spectral_smallest_n(spectral_gap, min_probability):
-    """Return the least ``n`` for which some level satisfies ``n >= 2d`` of Zhao (2017), Lemma 4.
+    """Return the least number of records to which Lemma 4 of Zhao (2017) applies at any level.
 
     Arguments are those of :func:`spectral_dp_epsilon`.
     """
@@ -707,49 +698,45 @@ def spectral_smallest_n(spectral_gap, min_probability):
 def spectral_dp_epsilon(bdp_epsilon, spectral_gap, min_probability, n):
     """Return the DP level ``h`` that Lemma 4 of Zhao (2017) proves sufficient for a BDP level.
 
-    ``max_c min{(1-6c) e / (2d-1), (1/3-2c) e / (d+s)}`` over ``0 < c < 1/6`` with ``n >= 2d``; 0
-    if no ``c`` qualifies. ``spectral_gap`` is ``g = 1 - max_{j>=2} |lambda_j|``,
-    ``min_probability`` the smallest stationary probability ``rho``, and ``e`` the Bayesian DP
-    level.
-
-    ``d`` falls in steps as ``c`` grows while both terms fall in ``c``; so the best ``c`` for
-    each integer ``d`` is the smallest that reaches it,
-    ``c = (2/e) artanh(exp(-g d) / rho)``, and one pass over ``d`` finds the maximum.
+    It is ``max_c min{(1-6c) e / (2d-1), (1/3-2c) e / (d+s)}`` over ``0 < c < 1/6`` with ``n >=
+    2d``, or 0 if there is no such ``c``. ``bdp_epsilon``: the Bayesian DP level ``e`` in nats.
+    ``spectral_gap``: ``g = 1 - max_{j>=2} |lambda_j|``. ``min_probability``: the smallest
+    stationary probability ``rho``. ``n``: number of records.
 
     Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy, WPES'17,
     Lemma 4; ``s`` is defined in Section 5.3.
     """
+    # d falls in steps as c grows, and both terms fall in c. So the best c for each integer d is the
+    # smallest that reaches it, c = (2/e) artanh(exp(-g d) / rho).
     e = bdp_epsilon
     # Zhao 2017, Section 5.3: s = floor((1/g) ln((e^{e/6}+1) / (rho (e^{e/6}-1)))).
     s = math.floor(math.log(1.0 / (min_probability * math.tanh(e / 12.0))) / spectral_gap)
-    start = math.floor(-math.log(min_probability) / spectral_gap) + 1
-    best = 0.0
-    while 2 * start <= n and e / (2 * start - 1) > best:
-        d = np.arange(start, min(n // 2, start + 4095) + 1)
+    first_d = math.floor(-math.log(min_probability) / spectral_gap) + 1
+    best_level = 0.0
+    while 2 * first_d <= n and e / (2 * first_d - 1) > best_level:
+        d = np.arange(first_d, min(n // 2, first_d + 4095) + 1)
         ratio = np.exp(-spectral_gap * d) / min_probability
         with np.errstate(divide="ignore"):
             c = np.where(ratio < 1.0, (2.0 / e) * np.arctanh(np.minimum(ratio, 1.0)), math.inf)
         # Theory B4; Zhao 2017, Lemma 4.
         h = np.minimum((1.0 - 6.0 * c) * e / (2 * d - 1), (1.0 / 3.0 - 2.0 * c) * e / (d + s))
-        best = max(best, float(h.max()))
-        start = int(d[-1]) + 1
-    return best * (1.0 - 1e-12)  # c = c(d) is approached, not always attained
+        best_level = max(best_level, float(h.max()))
+        first_d = int(d[-1]) + 1
+    return best_level * (1.0 - 1e-12)  # c = c(d) is approached, not always attained
 
 
 def block_information(dp_epsilon, later_leakage, n):
-    """Return a sum of squared block leakages / 8 on a chain, in nats (theory G1, B7).
+    """Return the sum of squared leakages of blocks of a chain / 8, in nats (theory G1, B7).
 
-    It is the smallest for a grid of block lengths.
-
-    ``later_leakage`` is the leakage, in nats, that the records after a block add to the block's
-    own.
+    Blocks have equal lengths, of which the best of several is used. ``later_leakage``: leakage, in
+    nats, that all records after a block add. ``n``: number of records.
     """
     return dp_epsilon**2 * block_variance_proxy(later_leakage / dp_epsilon, n) / 8.0
 
 
 @leakage_bound.register(MarkovChain)
 class ChainLeakageBound(LeakageBound):
-    """Bounds of a chain, by the earlier and the later records of each record."""
+    """Bounds on the leakage of a Markov chain (theory B2-B5, B7)."""
 
     def check_method(self, n, method):
         chain = self.model
@@ -777,11 +764,10 @@ class ChainLeakageBound(LeakageBound):
         if method == "tight":
             return self._tight_level(dp_epsilon, n)
         if method == "spectral":
-            # The smallest Bayesian level for which dp_epsilon suffices. The DP level that suffices
-            # increases with the Bayesian one, in jumps.
+            # The smallest Bayesian level for which dp_epsilon suffices.
             suffices = lambda level: self._spectral_inverse(level, n) >= dp_epsilon  # noqa: E731
-            sufficient, insufficient = doubled(suffices, float(dp_epsilon))
-            bdp_epsilon = last_accepted(suffices, sufficient, insufficient)
+            sufficient_level, insufficient_level = doubled(suffices, float(dp_epsilon))
+            bdp_epsilon = last_accepted(suffices, sufficient_level, insufficient_level)
         elif method == "quilt":
             bdp_epsilon = self._quilt_level(dp_epsilon, n, factor=4.0)
         else:
@@ -794,7 +780,7 @@ class ChainLeakageBound(LeakageBound):
         return max(bdp_epsilon, self._tight_level(dp_epsilon, n))
 
     def _spectral_inverse(self, bdp_epsilon, n):
-        """Return a DP level that suffices for a Bayesian one, by :func:`spectral_dp_epsilon`."""
+        """Return the DP level that suffices for a Bayesian one by :func:`spectral_dp_epsilon`."""
         chain = self.model
         min_probability = float(chain.stationary_.min())
         return spectral_dp_epsilon(float(bdp_epsilon), chain.spectral_gap_, min_probability, n)
@@ -814,10 +800,11 @@ class ChainLeakageBound(LeakageBound):
         matrix = self.model.transition.T * distribution[None, :] / distribution[:, None]
         return matrix / matrix.sum(axis=1, keepdims=True)
 
-    def unknown_sides(self, dp_epsilon, n):
-        """Return the leakage of the past and of the future of a record if nothing of it is known.
+    def unknown_side_leakages(self, dp_epsilon, n):
+        """Return the leakages that earlier and later records add if none of them is known (B7).
 
-        Both are arrays of shape (n_sizes, n_directions), in nats (theory B7).
+        Two arrays of shape (n_rows, n_directions), in nats. Row ``m`` is for ``m`` earlier (later)
+        records; the last row is also a bound for all larger ``m``.
         """
 
         def compute():
@@ -831,38 +818,42 @@ class ChainLeakageBound(LeakageBound):
         return cached(self.model, ("unknown sides", dp_epsilon, n), compute)
 
     def _tight_level(self, dp_epsilon, n):
-        """Return the best Bayesian DP level of theory B2, B5, B5′ and B7, in nats."""
+        """Return the smallest Bayesian DP level of theory B2, B5, B5′ and B7, in nats."""
         chain = self.model
         n_states = len(chain.transition)
-        # Sides of which any records may be known (B5).
-        contraction_sides = contracted_sides(chain.diameter_, dp_epsilon, n - 1)
-        past_sides = contraction_sides
-        future_sides = contraction_sides
+        # Leakage of the m records on one side in row m: for any known records (B5).
+        by_contraction = side_leakage_by_contraction(chain.diameter_, dp_epsilon, n - 1)
+        past_leakages = by_contraction
+        future_leakages = by_contraction
         if chain.observed and n_states <= MAX_BRIDGE_STATES:
 
-            def with_bridges(matrix, column_limits, unknown_sides):
-                """Return the leakage of sides on which one record or none is known (theory B5′).
+            def with_bridges(matrix, column_limits, if_none_known):
+                """Return the smaller leakage of one side by theory B5 and B5′.
 
-                ``unknown_sides``: that of sides on which none is known. The result is at most
-                ``contraction_sides``, and equal to it if bridges do not settle.
+                ``if_none_known``: leakage of one side on which no record is known.
                 """
-                bridges = bridge_sides(matrix, dp_epsilon, n - 1, column_limits=column_limits)
-                if bridges is None:
-                    return contraction_sides
-                bridges_or_unknown = combine_sides(np.maximum, bridges, unknown_sides)
-                return combine_sides(np.minimum, contraction_sides, bridges_or_unknown)
+                if_some_known = side_leakage_by_bridges(
+                    matrix, dp_epsilon, n - 1, column_limits=column_limits
+                )
+                if if_some_known is None:
+                    return by_contraction
+                by_bridges = combine_side_leakages(np.maximum, if_some_known, if_none_known)
+                return combine_side_leakages(np.minimum, by_contraction, by_bridges)
 
-            past_unknown, future_unknown = self.unknown_sides(dp_epsilon, n)
-            future_sides = with_bridges(chain.transition, np.ones(n_states), future_unknown)
-            past_sides = with_bridges(chain.transition.T, chain.stationary_, past_unknown)
-        leakage_of_sides = largest_sum_of_sides(past_sides, future_sides, n)
-        level = min(dp_epsilon + leakage_of_sides, n * dp_epsilon)
+            past_unknown, future_unknown = self.unknown_side_leakages(dp_epsilon, n)
+            future_leakages = with_bridges(chain.transition, np.ones(n_states), future_unknown)
+            past_leakages = with_bridges(chain.transition.T, chain.stationary_, past_unknown)
+        leakage_of_others = largest_sum_of_side_leakages(past_leakages, future_leakages, n)
+        level = min(dp_epsilon + leakage_of_others, n * dp_epsilon)
         if chain.observed and n_states > 2:
             level = min(level, self._quilt_level(dp_epsilon, n, factor=2.0))
         return level
 
     def _quilt_level(self, dp_epsilon, n, *, factor):
-        """Return the Bayesian DP level of :func:`quilt_leakage` for a DP level, in nats."""
+        """Return the Bayesian DP level of :func:`quilt_leakage` for a DP level, in nats.
+
+        ``factor``: argument of :func:`quilt_leakage`.
+        """
         # Below this influence a longer quilt is not better. Rounded, so that searches for a level
         # use the cached tables.
         min_influence = 2.0 ** math.floor(math.log2(dp_epsilon / factor))
@@ -877,24 +868,27 @@ class ChainLeakageBound(LeakageBound):
         return quilt_leakage(past, future, dp_epsilon, n, factor=factor)
 
     def later_leakage(self, dp_epsilon, n):
-        """Return the leakage by all records after a record, in the better order of time (B7)."""
-        return min(float(sides[-1].max()) for sides in self.unknown_sides(dp_epsilon, n))
+        """Return the leakage of all earlier or of all later records, the smaller, in nats (B7)."""
+        return min(
+            float(leakages[-1].max()) for leakages in self.unknown_side_leakages(dp_epsilon, n)
+        )
 
     def sequential_information(self, dp_epsilon, n):
         return block_information(dp_epsilon, self.later_leakage(dp_epsilon, n), n)
 
     def posterior_bias(self, dp_epsilon, n):
-        past, future = self.unknown_sides(dp_epsilon, n)  # leakage by size of the side, in nats
-        n_rows = max(len(future), len(past))  # larger sides leak as the last row
+        # Leakage in nats by the number of earlier or later records; the last row is for all more.
+        past, future = self.unknown_side_leakages(dp_epsilon, n)
+        n_rows = max(len(future), len(past))
         if n <= 4 * n_rows:
             records = np.arange(n)
-            weights = np.ones(n)
+            n_represented = np.ones(n)
         else:  # all records far from both ends have the same leakage: one represents them
             records = np.r_[np.arange(n_rows), n_rows, np.arange(n - n_rows, n)]
-            weights = np.ones(len(records))
-            weights[n_rows] = n - 2 * n_rows
+            n_represented = np.ones(len(records))
+            n_represented[n_rows] = n - 2 * n_rows
         future_leakage = future[np.minimum(n - 1 - records, len(future) - 1)]
         past_leakage = past[np.minimum(records, len(past) - 1)]
         leakage = dp_epsilon + future_leakage + past_leakage
         leakage = np.minimum(leakage.max(axis=1), n * dp_epsilon)
-        return float(weights @ np.tanh(leakage / 4.0) / n)  # theory G6
+        return float(n_represented @ np.tanh(leakage / 4.0) / n)  # theory G6

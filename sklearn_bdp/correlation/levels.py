@@ -1,6 +1,6 @@
-"""Information and bias that follow from a level of differential privacy.
+"""Information, bias and Bayesian DP levels that follow from a level of differential privacy.
 
-The bounds are in :mod:`sklearn_bdp.correlation.leakage`, which intervals never import.
+They are computed by :mod:`sklearn_bdp.correlation.leakage`, which is imported on demand.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def leakage_bound_of(model: Any) -> Any:
 def sequential_information(model: Any, dp_epsilon: float, n: int) -> float:
     """Return a bound on the information that answers of a DP level reveal: ``K`` of theory G1.
 
-    It is the sum over blocks of squared leakage / 8, for the best partition into blocks that the
-    model tries; for a list of models, the largest of theirs.
+    It is the sum over blocks of records of squared leakage / 8, for the best of several partitions
+    into blocks. For a list of models, it is the largest of their bounds.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def sequential_information(model: Any, dp_epsilon: float, n: int) -> float:
     Returns
     -------
     float
-        Information in nats.
+        Upper bound on the information, in nats.
     """
     dp_epsilon = check_real("dp_epsilon", dp_epsilon, low=0.0)
     n = model.check_n(n)
@@ -52,8 +52,8 @@ def posterior_bias(model: Any, dp_epsilon: float, n: int) -> float:
     """Return a bound on the distance between the posterior mean of a query and its expectation.
 
     It is ``r`` of theory G6, the mean over records of ``tanh(leakage / 4)``; for a list of models,
-    the largest of theirs. The posterior mean is that given all answers of a mechanism with a DP
-    level.
+    the largest of their bounds. The posterior mean is the expectation of the query given the
+    answers of a mechanism of this DP level.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def posterior_bias(model: Any, dp_epsilon: float, n: int) -> float:
 
 
 def privacy_level(model: Any, direction: str, level: float, n: int, method: str) -> float:
-    """Return the Bayesian DP level for a DP level, or the other way round.
+    """Return the Bayesian DP level for a DP level, or a DP level for a Bayesian one.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
-"""Networks of records with a known strength along each edge.
+"""Networks of records with a known or estimated strength of dependence along each edge.
 
-This module holds networks of a graph, the strength estimated from labels (pseudo-likelihood),
-networks of parents and conditional tables (moralized), and bounds on how many records a change of
-one record affects: sweeps over rooted forests, and walks on any graph (Dobrushin).
+The module has Markov networks, Bayesian networks, and bounds on the number of records that a change
+of one record affects.
 """
 
 from __future__ import annotations
@@ -51,31 +50,27 @@ _NO_GRAPH: Any = object()  # replaces the graph when a pickle makes an object wi
 
 
 class NetworkModel(GraphModel):
-    """Base class of networks: a graph whose edges have projective diameters, in nats.
-
-    Concentration in forests is bounded by couplings along edges (theory H5), in any graph by walks
-    (Dobrushin).
-    """
+    """Base class of networks: graphs whose edges have projective diameters, in nats."""
 
     _to_estimate = False  # whether the strength is estimated from training labels after the split
     _kind: str  # name of the class in descriptions
 
     def _set_network(
-        self, matrix, *, nodes=None, factors=(), given_rest=False, words="", caveats=()
+        self, matrix, *, nodes=None, factors=(), given_rest=False, prefix="", caveats=()
     ):
         """Set all attributes and freeze.
 
-        ``matrix``: CSR matrix of edge diameters in nats. ``nodes``: the ``NodeNames`` of the
-        records, None if not known. ``factors``: pairs ``(scope, table)`` of a Bayesian network,
-        with the records of each axis of the table. ``given_rest``: whether all other records are
-        given (theory G13). ``words``: the start of the description if the strength was estimated,
-        else empty. ``caveats``: sentences for certificates.
+        ``matrix``: CSR matrix of edge diameters in nats. ``nodes``: :class:`NodeNames` of the
+        records, or None. ``factors``: pairs ``(scope, table)`` of a Bayesian network; ``scope`` is
+        the record of each axis of ``table``. ``given_rest``: whether the model is conditional on
+        all other records (theory G13). ``prefix``: start of the description if the strength was
+        estimated, else empty. ``caveats``: sentences for certificates.
         """
-        matrix.sort_indices()  # edges are looked up in order, of nodes in any order, too
+        matrix.sort_indices()  # for the bisection of edges in `_rooted`
         self._set_graph(matrix, nodes=nodes, caveats=caveats)
         self._factors = tuple(factors)
-        self._words = words
-        self._own_caveats = caveats  # without those of the nodes given the rest
+        self._words = prefix
+        self._own_caveats = caveats  # without GIVEN_CAVEATS
         sizes = np.bincount(self.components_)
         degree = np.diff(matrix.indptr)
         n_edges = np.bincount(self.components_, weights=degree) / 2  # per component
@@ -85,31 +80,32 @@ class NetworkModel(GraphModel):
         if given_rest:
             self._target = GIVEN_NODES
             self.caveats = caveats + GIVEN_CAVEATS
-        # If no edge is infinite, folds and splitters may cut components, once the largest exceeds a
-        # quarter of the records. The method `split` cuts them if it exceeds the holdout.
+        # If all diameters are finite, folds and splitters may separate records of a component, once
+        # the largest component exceeds a quarter of the records. `split` does if it exceeds the
+        # holdout.
         self._is_finite = self._to_estimate or bool(np.isfinite(self._data).all())
         may_be_split = given_rest or sizes.max() > self.n_records / 4
         self._bounds_hold_given_rest = bool(may_be_split and self._is_finite)
         content = [item for factor in self._factors for item in factor]  # scopes and tables
         if given_rest:
             content.append("given the rest")
-        if words:
-            content += [words, *caveats]
+        if prefix:
+            content += [prefix, *caveats]
         self._freeze(*content)
 
     @property
     def is_estimated(self) -> bool:
-        """Whether strengths are, or will be, estimated from training labels."""
+        """Whether the strength was, or will be, estimated from training labels."""
         return bool(self._to_estimate or self._words)
 
     # -- derived structure, computed once ---------------------------------------------------
 
     def _rooted(self):
-        """Return the records of tree components, their parents and the diameters of these edges.
+        """Return ``(order, parent, diameters)`` of the records in components that are trees.
 
-        Three vectors: records from the roots down (see :func:`rooted`), the position in this vector
-        of each one's parent (-1 for roots), and the diameter of the edge to the parent (0 for
-        roots).
+        ``order``: these records, parents before children. ``parent``: the position in ``order`` of
+        the parent of each, -1 for roots. ``diameters``: projective diameter of the edge to the
+        parent in nats, 0 for roots.
         """
 
         def compute():
@@ -128,19 +124,22 @@ class NetworkModel(GraphModel):
         return cached(self, "rooted", compute)
 
     def _roots(self):
-        """Return one record per component, where trees are rooted."""
+        """Return one record per component: its root if the component is a tree."""
         return np.unique(self.components_, return_index=True)[1]
 
     def _contractions(self):
-        """Return upper bounds on the Dobrushin coefficients of the edges to parents, 0 for roots.
+        """Return bounds on the Dobrushin coefficient of each record given its parent, 0 for roots.
 
-        Records are in the order of :meth:`_rooted`.
+        The vector is in the order of :meth:`_rooted`.
         """
         _, _, diameters = self._rooted()
         return np.tanh(diameters / 4.0)
 
     def _block_costs(self, record_cost, subtree_costs):
-        """Return the costs of :func:`best_block_costs` per component, infinite if not a tree."""
+        """Return :func:`best_block_costs` of each component, infinite if it is not a tree.
+
+        ``subtree_costs``: in the order of :meth:`_rooted`.
+        """
         order, parent, _ = self._rooted()
         component_of_node = self.components_[order].tolist()
         costs = best_block_costs(parent.tolist(), component_of_node, record_cost, subtree_costs)
@@ -148,9 +147,9 @@ class NetworkModel(GraphModel):
         return np.where(self._is_tree, costs, math.inf)
 
     def _n_affected(self):
-        """Return bounds on the expected number of records that a change of each record affects.
+        """Return a bound on the expected number of records that a change of each record affects.
 
-        It is infinite where :func:`dobrushin_n_affected` has no bound.
+        It is infinite if :func:`dobrushin_n_affected` finds no bound.
         """
         return cached(
             self,
@@ -174,7 +173,7 @@ class NetworkModel(GraphModel):
         return cached(self, "variance proxy", self._compute_variance_proxy)
 
     def _compute_variance_proxy(self):
-        """Return ``C`` of theory H1-H5 (``_variance_proxy``), by the best bound per component."""
+        """Return the variance proxy ``C`` of theory H1-H5, by the smallest bound per component."""
         # Per component: sums of squared martingale differences.
         bounds = self._component_sizes.astype(float) ** 2
         walk_bounds = np.bincount(self.components_, weights=self._n_affected() ** 2)
@@ -187,14 +186,14 @@ class NetworkModel(GraphModel):
         return float(bounds.sum())
 
     def _lower_limit(self, values, log_failures, n, binary):
-        # Components are independent (theory G12); inside them the dependence may be weak (H5).
+        # Components are independent (theory G12); within them the dependence may be weak (H5).
         sizes, counts = component_sizes(self, n)
         return np.maximum(
             CorrelationModel._lower_limit(self, values, log_failures, n, binary),
             component_lower_limit(values, log_failures, sizes, counts),
         )
 
-    # -- description, splits and parts of the network -----------------------------------------
+    # -- description, splits and subsets ------------------------------------------------------
 
     def describe(self) -> str:
         condition = ", given all other records" if self._given_rest else ""
@@ -224,12 +223,10 @@ class NetworkModel(GraphModel):
     def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the model of a holdout given all other records (theory G13, G27).
 
-        Whole components have the model of :meth:`subset`, and so has any holdout if an edge has
-        infinite influence. Nodes without an edge between them are independent, at any strength:
-        their model is a ``ConditionallyIndependent``. Otherwise it is a network whose edges keep
-        their diameters and only the potentials of single records change. So every bound that uses
-        diameters alone is valid. Tables are dropped, because bounds that use them depend on the
-        potentials of single records. Raises ValueError if the strength is not estimated yet.
+        Whole components have the model of :meth:`subset`, and so has any holdout if a diameter is
+        infinite. Nodes without an edge between them have a ``ConditionallyIndependent`` model.
+        Other holdouts have a network with the same diameters and without tables. Raises ValueError
+        if the strength has yet to be estimated.
         """
         indices = check_indices(indices, self.n_records)
         if self._to_estimate:
@@ -252,9 +249,9 @@ class NetworkModel(GraphModel):
     def _induced(self, indices, *, tables=True, given_rest=False, caveats=()):
         """Return the network of some records and the edges between them.
 
-        ``tables``: whether it keeps the factors of its records, which must then be whole
-        components. ``given_rest``: whether all other records are given. ``caveats``: additional
-        ones.
+        ``tables``: whether to keep the tables, which needs whole components. ``given_rest``:
+        whether it is conditional on all other records. ``caveats``: sentences to add to those of
+        this network.
         """
         new_number = np.full(self.n_records, -1)  # of each record; -1 if it is dropped
         new_number[indices] = np.arange(len(indices))
@@ -268,17 +265,17 @@ class NetworkModel(GraphModel):
             nodes=self.names(indices),
             factors=factors,
             given_rest=given_rest or self._given_rest,
-            words=self._words,
+            prefix=self._words,
             caveats=(*self._own_caveats, *caveats),
         )
         return model
 
 
 def _edges_with_influences(graph, influence):
-    """Return the edges with influences in nats: an edge attribute, or the entries of a matrix.
+    """Return the :class:`EdgeData` of a graph whose weights are influences in nats.
 
-    ``influence``: the name of an edge attribute of a networkx graph, ``"data"`` for a matrix.
-    Raises ValueError if ``graph`` has no such values.
+    ``influence``: the edge attribute of a networkx graph to read, or ``"data"`` for the entries of
+    a matrix. Raises ValueError if ``graph`` has no such values.
     """
     if not is_networkx(graph) and influence != "data":
         raise ValueError(
@@ -296,7 +293,7 @@ def _edges_with_influences(graph, influence):
 
 
 def _check_classes(labels):
-    """Raise ValueError if labels are fractions, or if -1 is beside labels other than 1."""
+    """Raise ValueError if a label is a fraction, or if -1 occurs with labels other than 1."""
     if labels.dtype.kind == "f" and (labels % 1 != 0).any():
         raise ValueError(
             "influence='estimate' reads class labels, got those of a regression. Use "
@@ -310,9 +307,10 @@ def _check_classes(labels):
 
 
 def _check_influences(matrix, influence):
-    """Raise ValueError if an influence is infinite, or if the entries look like distances.
+    """Raise ValueError if an influence is infinite, or if influences look like distances.
 
-    ``matrix``: CSR matrix of influences in nats. ``influence``: the argument, for the message.
+    ``matrix``: CSR matrix of influences in nats. ``influence``: text of the argument, for the
+    error.
     """
     if np.isinf(matrix.data).any():
         raise ValueError(
@@ -331,15 +329,15 @@ class MarkovNetwork(NetworkModel):
     Parameters
     ----------
     graph : scipy.sparse matrix, networkx graph, array or table of shape (n, n), dict or list
-        As for :class:`DependencyGraph`. Directed graphs count in either direction.
+        As for :class:`DependencyGraph`. Directions of edges are ignored.
     influence : float, str or None, default=None
-        ``None``: dependence along edges of any strength; the result is an
+        ``None``: dependence along edges of any strength; the constructor returns an
         ``UnknownStrengthNetwork``. Nodes of which no two are neighbors are held out. Given all
         other nodes, these are independent. A number: the largest projective
         diameter of an edge, in nats, that is, the largest log cross-ratio of its potential
         :math:`\ln\frac{\psi(a,b)\psi(a',b')}{\psi(a,b')\psi(a',b)}`. Whole components are then
         held out if none is larger than the holdout. Otherwise, nodes of which no two are neighbors
-        are. If these are too few, random nodes replace them if their effective number is larger.
+        are held out, or random nodes if these have a larger effective number.
         ``"data"``: the entries of the matrix, in nats. The name of an edge attribute: its values,
         in nats. ``"estimate"``: searches estimate it from the labels of the training nodes, after
         the split (:meth:`with_estimated_strength`; an assumption).
@@ -376,7 +374,7 @@ class MarkovNetwork(NetworkModel):
     -----
     With ``influence=None`` the labels, given the features, are assumed to be Markov on the graph:
     given its neighbors, a label does not depend on other nodes (theory G27). Nothing is assumed
-    about strengths, and nothing is learned. With strengths the distribution is proportional to
+    about strengths. With strengths the distribution is proportional to
     the product of potentials over edges and single records, and diameters suffice for every bound.
 
     Examples
@@ -546,7 +544,7 @@ class MarkovNetwork(NetworkModel):
         model._set_network(
             structure,
             nodes=self._nodes,
-            words=f"assumed from {len(train_nodes)} training labels (pseudo-likelihood, influence "
+            prefix=f"assumed from {len(train_nodes)} training labels (pseudo-likelihood, influence "
             f"of an edge at most {influence:.3g} at confidence {CONFIDENCE:g}): ",
             caveats=(
                 "Assumed, not proved: labels follow a Potts model with one coupling for all edges, "

@@ -90,7 +90,10 @@ def test_hidden_chains_stay_below_the_contraction(seed):
     for method in ("tight", "quilt", "blanket"):
         assert truth <= model.bdp_epsilon(epsilon, n, method=method) + 1e-7
     forward = sequential_leakage(joint, epsilon)
-    assert forward <= epsilon + leakage_bound(model).unknown_sides(epsilon, n)[1][-1].max() + 1e-7
+    assert (
+        forward
+        <= epsilon + leakage_bound(model).unknown_side_leakages(epsilon, n)[1][-1].max() + 1e-7
+    )
 
 
 def test_hidden_evidence_can_exceed_the_bridges():
@@ -110,7 +113,7 @@ def test_block_leakage_is_its_size_plus_one_side():
     epsilon = 0.3
     n = 4
     joint = chain_distribution(P1, n)
-    one_sided_leakage = leakage_bound(MarkovChain(P1)).unknown_sides(epsilon, n)[1]
+    one_sided_leakage = leakage_bound(MarkovChain(P1)).unknown_side_leakages(epsilon, n)[1]
     exact_leakage = block_leakage(joint, epsilon, [0, 1], [])
     assert exact_leakage <= 2 * epsilon + one_sided_leakage[2].max() + 1e-7
     assert sequential_information(MarkovChain(P1), epsilon, n) <= (n * epsilon) ** 2 / 8 + 1e-12

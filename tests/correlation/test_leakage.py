@@ -8,7 +8,7 @@ import pytest
 
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.correlation.leakage import (
-    close_above,
+    bound_later_terms,
     contract,
     iterate_leakage,
     kernel_leakage,
@@ -118,6 +118,6 @@ def test_iteration_ends_above_every_later_term():
 
 
 def test_close_above_returns_a_super_solution_or_the_ceiling():
-    assert close_above(lambda w: w, 1.0, np.array([3.0]), 1.0, 50) == pytest.approx([50.0])
-    bound = close_above(lambda w: 0.5 * w, 1.0, np.array([0.9]), 0.1, 10**6)
+    assert bound_later_terms(lambda w: w, 1.0, np.array([3.0]), 1.0, 50) == pytest.approx([50.0])
+    bound = bound_later_terms(lambda w: 0.5 * w, 1.0, np.array([0.9]), 0.1, 10**6)
     assert 1.0 <= bound[0] < 3.0

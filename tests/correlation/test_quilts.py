@@ -9,10 +9,10 @@ import pytest
 
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.correlation.leakage import (
-    bridge_sides,
     chain_influences,
     leakage_bound,
     quilt_leakage,
+    side_leakage_by_bridges,
     spectral_dp_epsilon,
     spectral_smallest_n,
 )
@@ -25,27 +25,32 @@ LAW = np.array([2 / 3, 1 / 3])
 
 
 def test_an_observed_neighbor_adds_no_leakage():
-    sides = bridge_sides(P1, 0.1, 1, column_limits=np.ones(2))
+    sides = side_leakage_by_bridges(P1, 0.1, 1, column_limits=np.ones(2))
     assert sides == pytest.approx(np.zeros((2, 2)))
 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 0.2])
 @pytest.mark.parametrize(("matrix", "far_weights"), [(P1, np.ones(2)), (P1.T, LAW)])
 def test_closing_early_only_loosens(matrix, far_weights, epsilon):
-    long = bridge_sides(matrix, epsilon, 5000, column_limits=far_weights)
+    long = side_leakage_by_bridges(matrix, epsilon, 5000, column_limits=far_weights)
     assert len(long) < 5000
     assert np.all(np.diff(long, axis=0) >= 0)
     for cap in (5, 20):
-        short = bridge_sides(matrix, epsilon, 5000, column_limits=far_weights, max_iterations=cap)
+        short = side_leakage_by_bridges(
+            matrix, epsilon, 5000, column_limits=far_weights, max_iterations=cap
+        )
         assert np.all(short[-1] >= long[-1] * (1 - 1e-9))
-    exact = bridge_sides(matrix, epsilon, len(long) - 5, column_limits=far_weights)
+    exact = side_leakage_by_bridges(matrix, epsilon, len(long) - 5, column_limits=far_weights)
     assert np.all(long[-1] <= exact[-1] * (1 + 1e-4) + 1e-4 * epsilon)
 
 
 def test_chains_that_never_settle_give_up():
     cycle = np.array([[0.0, 1.0], [1.0, 0.0]])
-    assert bridge_sides(cycle, 0.1, 10_000, column_limits=np.ones(2), max_iterations=100) is None
-    assert len(bridge_sides(cycle, 0.1, 50, column_limits=np.ones(2))) == 51
+    assert (
+        side_leakage_by_bridges(cycle, 0.1, 10_000, column_limits=np.ones(2), max_iterations=100)
+        is None
+    )
+    assert len(side_leakage_by_bridges(cycle, 0.1, 50, column_limits=np.ones(2))) == 51
 
 
 def influence(joint, record, quilt, inside):
