@@ -322,7 +322,7 @@ def _score_columns(setup, columns, fold, classes):
     scores = _record_scores(evaluation, len(y_test))
     if classes is None:
         return FoldResult(scores, scores)
-    class_scores = evaluation.by_class
+    class_scores = evaluation.score_inputs
     is_roc_auc = class_scores is not None and class_scores.shape.kind == "pairs"
     if is_roc_auc:
         return FoldResult(scores, scores - 0.5)
@@ -336,8 +336,8 @@ def _record_scores(evaluation, n):
     """Return the contribution of each of ``n`` records; their mean is the evaluation's value."""
     if evaluation.per_record is not None:
         return evaluation.per_record
-    if evaluation.by_class is not None:
-        return influence_values(evaluation.by_class)
+    if evaluation.score_inputs is not None:
+        return influence_values(evaluation.score_inputs)
     return np.full(n, evaluation.value)
 
 

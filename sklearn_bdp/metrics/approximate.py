@@ -1,9 +1,8 @@
-"""Scorers that rank candidates without a proven bound (theory G34).
+"""Metrics of any scorer, with approximate intervals, exact limits or none (theory G34).
 
-The holdout score of any scorer may be released, because its cell is charged by its code length. An
-approximate interval needs the spread of the score, which is estimated from pooled out-of-fold
-predictions of the same candidate. These are public. A score that is undefined on the holdout counts
-as the lower end of the public range, and an approximate interval is then the whole range.
+An approximate interval needs the spread of the score, which is estimated from pooled out-of-fold
+predictions of the same candidate for training records. A score that is undefined on the holdout
+counts as the lower end of the public range. Its approximate interval then excludes no score.
 """
 
 from __future__ import annotations
@@ -116,14 +115,16 @@ class Predictions:
 
 
 class SquareClips(NamedTuple):
-    """Clips of squares of one output and means that they need, from training records.
+    """Largest squares of one output that count, and means that are subtracted before squaring.
+
+    All are from training records.
 
     Parameters
     ----------
     error, deviation : float
         Clip of the squared error, and of the squared deviation of a target from the training mean.
     target_mean : float
-        Mean of the training targets.
+        Mean of the training targets, in units of the target.
     mean_error : float, default=0.0
         Number that is subtracted from errors (targets minus predictions) before they are squared:
         for explained variance the mean error of training records, else 0.
@@ -137,7 +138,7 @@ class SquareClips(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingReference:
-    """Score of one candidate and its spread, from predictions of training records; it is public.
+    """Score of one candidate and its spread, from predictions of training records.
 
     Parameters
     ----------
@@ -175,7 +176,8 @@ class RatioCounts:
     Parameters
     ----------
     ratio_kind : {"share", "f1"}
-        Whether the score is the proportion of hits, or F1 of it.
+        ``"share"`` if the score is ``n_hits / n_counted``; ``"f1"`` if it is the F1 score, a
+        function of that proportion.
     n_hits, n_counted : int
         Number of true positives, and of records that count in the denominator.
     """
@@ -193,7 +195,7 @@ class RatioCounts:
         Parameters
         ----------
         floor : int
-            Number of records that replaces a smaller ``n_counted``.
+            Number of records that replaces a smaller denominator ``n_counted``.
 
         Returns
         -------
@@ -209,13 +211,12 @@ class RatioCounts:
         Parameters
         ----------
         floor : int
-            As for :meth:`value`.
+            Number of records that replaces a smaller denominator ``n_counted``.
 
         Returns
         -------
         float
-            One record changes the proportion by at most ``1 / floor``, and F1 by at most twice
-            that. The bound is at most 1.
+            ``1 / floor`` for a proportion, ``2 / floor`` for F1, at most 1.
         """
         slope = 1.0 if self.ratio_kind == "share" else 2.0
         return min(1.0, slope / max(floor, 1))
@@ -324,9 +325,8 @@ class ApproximateMetric(BoundedMetric):
     def _score_from_confusion_matrix(self, predictions):
         """Return the score from the confusion matrix, or None to call scikit-learn's function.
 
-        The formulas save the checks of scikit-learn's functions. They are not used if a class is
-        absent or never predicted, because scikit-learn has rules and warnings for divisions by
-        zero.
+        None also if a label is missing among targets or among predictions, because scikit-learn has
+        rules and warnings for divisions by zero.
         """
         y = np.asarray(predictions.y)
         response = np.asarray(predictions.response)
@@ -348,7 +348,7 @@ class ApproximateMetric(BoundedMetric):
 
     @property
     def _ratio_kind(self):
-        """Kind of ratio for a metric of two classes with exact limits, None for other metrics."""
+        """``"share"`` or ``"f1"`` for a metric of two classes with exact limits, else None."""
         arguments = self.scorer._kwargs if self.function_name in _RATIO_METRICS else {}
         is_supported = (
             set(arguments) <= {"average", "pos_label", "zero_division"}
@@ -381,7 +381,7 @@ class ApproximateMetric(BoundedMetric):
         return RatioCounts(self._ratio_kind, n_hits, int(np.count_nonzero(is_counted)))
 
     def _exact_reference(self, predictions, reference):
-        """Return the reference for exact limits, None for other metrics and targets."""
+        """Return the reference with counts for exact limits, None if there are no such limits."""
         y = predictions.y
         response = predictions.response
         if self._ratio_kind is None or y.ndim != 1 or response.shape != y.shape:
@@ -404,9 +404,9 @@ class ApproximateMetric(BoundedMetric):
         if reference.loss_clips:
             losses = self._clipped_record_losses(predictions, reference)
         elif self.facts.averages_clipped_squares and reference.clips:
-            losses, deviations = self._clipped_squares(predictions, reference)
+            losses, squared_deviations = self._clipped_squares(predictions, reference)
             if self.facts.form is ScoreForm.SQUARED_SKILL:
-                return float(np.mean(1.0 - losses.mean(axis=0) / deviations.mean(axis=0)))
+                return float(np.mean(1.0 - losses.mean(axis=0) / squared_deviations.mean(axis=0)))
         else:
             return self.score_predictions(predictions)
         mean_losses = losses.mean(axis=0)  # of each output
@@ -415,9 +415,9 @@ class ApproximateMetric(BoundedMetric):
         return -float(np.mean(mean_losses))
 
     def _clipped_record_losses(self, predictions, reference):
-        """Return clipped losses of records, of shape (n_records, n_outputs).
+        """Return losses clipped at the reference's clips, of shape (n_records, n_outputs).
 
-        The losses are those of `_losses_of_records`. Raises ValueError if these are None.
+        Raises ValueError if the losses are not available.
         """
         losses = self._losses_of_records(predictions.y, predictions.response)
         if losses is None:
@@ -425,29 +425,36 @@ class ApproximateMetric(BoundedMetric):
         return np.minimum(losses, reference.loss_clips)
 
     def _losses_of_records(self, y, response):
-        """Return losses of records whose mean, or its root, is minus the score.
+        """Return the loss of each record and output, of shape (n_records, n_outputs).
 
-        They have the shape (n_records, n_outputs). Return None if they are not available, for
-        instance if the scorer has arguments or a record has no loss.
+        Minus the score is the mean of the losses, or its root. Return None if they are not
+        available, for instance if the scorer has arguments or a record has no loss.
         """
         y = _columns(y)
         response = _columns(response)
         if response.shape != y.shape or self.scorer._kwargs:
             return None
-        name = self.function_name.removeprefix("root_")
-        losses = [
-            record_losses(name, {}, target, prediction)
-            for target, prediction in zip(y.T, response.T, strict=True)
+        mean_loss_name = self.function_name.removeprefix("root_")
+        losses_by_output = [
+            record_losses(mean_loss_name, {}, targets, output_predictions)
+            for targets, output_predictions in zip(y.T, response.T, strict=True)
         ]
-        return None if any(loss is None for loss in losses) else np.column_stack(losses)
+        if any(losses is None for losses in losses_by_output):
+            return None
+        return np.column_stack(losses_by_output)
 
     def _loss_clips(self, predictions):
-        """Return the clip of the losses of each output, an empty tuple if there is none."""
+        """Return the clip of the losses of each output.
+
+        An empty tuple if losses are not available or a clip is not positive.
+        """
         losses = self._losses_of_records(predictions.y, predictions.response)
         if losses is None:
             return ()
         clips = np.quantile(losses, _LOSS_CLIP_QUANTILE, axis=0)
-        if predictions.from_caller:  # losses of a constant prediction, as in `_clips`
+        if predictions.from_caller:
+            # Losses of records that the model was fitted on are too small, those of a constant
+            # prediction are not.
             y = _columns(predictions.y)
             losses_of_mean = self._losses_of_records(y, np.broadcast_to(y.mean(axis=0), y.shape))
             clips = np.maximum(clips, np.quantile(losses_of_mean, _LOSS_CLIP_QUANTILE, axis=0))
@@ -459,10 +466,11 @@ class ApproximateMetric(BoundedMetric):
         Both are of shape (n_records, n_outputs).
         """
         y = _columns(predictions.y)
-        clips = np.array(reference.clips)
+        error_clips, deviation_clips, target_means, mean_errors = np.array(reference.clips).T
+        centered_errors = y - _columns(predictions.response) - mean_errors
         return (
-            np.minimum((y - _columns(predictions.response) - clips[:, 3]) ** 2, clips[:, 0]),
-            np.minimum((y - clips[:, 2]) ** 2, clips[:, 1]),
+            np.minimum(centered_errors**2, error_clips),
+            np.minimum((y - target_means) ** 2, deviation_clips),
         )
 
     def finish(self, evaluation: Evaluation, reference: TrainingReference) -> Evaluation:
@@ -479,41 +487,41 @@ class ApproximateMetric(BoundedMetric):
         -------
         Evaluation
             Evaluation with a value in [0, 1]. The value is 0 if the score is undefined. The field
-            ``by_class`` holds `RatioCounts` for the family ``"ratio"``, else None.
+            ``score_inputs`` has `RatioCounts` for the family ``"ratio"``, else None.
         """
         if reference.family == "ratio":
-            predictions = evaluation.by_class
+            predictions = evaluation.score_inputs
             if predictions is None:  # the model failed, so that no record counts
                 counts = RatioCounts(self._ratio_kind, 0, 0)
             else:
                 counts = self.ratio_counts(predictions)
             return dataclasses.replace(
-                evaluation, value=counts.value(0), by_class=counts, shape=self._shape(reference)
+                evaluation, value=counts.value(0), score_inputs=counts, shape=self._shape(reference)
             )
         value = math.nan
-        if isinstance(evaluation.by_class, float):  # of a scorer that calls the model itself
-            value = evaluation.by_class
-        elif evaluation.by_class is not None:
+        if isinstance(evaluation.score_inputs, float):  # of a scorer that calls the model itself
+            value = evaluation.score_inputs
+        elif evaluation.score_inputs is not None:
             try:
                 with suppress_output():
-                    value = self.statistic(evaluation.by_class, reference)
+                    value = self.statistic(evaluation.score_inputs, reference)
             except Exception:  # of the score function: the score is undefined
                 value = math.nan
         unit_value = self.to_unit(value) if math.isfinite(value) else 0.0
         return dataclasses.replace(
-            evaluation, value=unit_value, by_class=None, shape=self._shape(reference)
+            evaluation, value=unit_value, score_inputs=None, shape=self._shape(reference)
         )
 
     def _shape(self, reference):
-        """Return the public facts that determine the limits, from the reference of a candidate."""
+        """Return the public facts of a candidate's reference that determine its limits."""
         if reference.family == "ratio":
             return ScoreShape(kind="ratio", family=self._ratio_kind, class_counts=reference.counts)
         spread = reference.spread
         if reference.family == "none" or spread is None:
             return ScoreShape(kind="approximate", family="none")
         if isinstance(spread, ErrorDistribution):
-            numbers = (spread.deviation, spread.n_units, *spread.quantiles)
-            return ScoreShape(kind="approximate", family="median", spread=numbers)
+            error_spread = (spread.deviation, spread.n_units, *spread.quantiles)
+            return ScoreShape(kind="approximate", family="median", spread=error_spread)
         spread = spread._replace(max_df=min(spread.max_df, 1e9))
         return ScoreShape(kind="approximate", family=reference.family, spread=tuple(spread))
 
@@ -525,8 +533,8 @@ class ApproximateMetric(BoundedMetric):
     def evaluate(self, estimator: Any, X: Any, y: ArrayLike) -> Evaluation:
         """Return an evaluation with raw predictions or a raw score, for :meth:`finish`.
 
-        ``by_class`` has the predictions, the score of a scorer that calls the model itself, or None
-        if the model or the scorer failed.
+        ``score_inputs`` has the predictions, the score of a scorer that calls the model itself, or
+        None if the model or the scorer failed.
         """
         predictions_or_score: Any = None
         try:
@@ -542,7 +550,7 @@ class ApproximateMetric(BoundedMetric):
             value=0.0,
             sensitivity=1.0,
             shape=ScoreShape(kind="approximate", family="none"),
-            by_class=predictions_or_score,
+            score_inputs=predictions_or_score,
         )
 
     def training_scores(self, estimator: Any, X: Any, y: ArrayLike) -> tuple[Array | None, float]:
@@ -598,8 +606,8 @@ class ApproximateMetric(BoundedMetric):
         Returns
         -------
         ApproximateMetric
-            The metric itself if its range is fixed, if all scores are undefined, or if the best
-            score reaches the fixed upper end.
+            The metric itself if its range is fixed, if no score is finite, or if the best score of
+            a scikit-learn function reaches the upper end of the range.
         """
         scores = np.asarray(scores, dtype=float)
         finite_scores = scores[np.isfinite(scores)]
@@ -627,7 +635,7 @@ class ApproximateMetric(BoundedMetric):
         no_interval_reason: str = "",
         are_iid: bool = False,
     ) -> TrainingReference:
-        """Return the out-of-fold score of a candidate, and the spread of its score.
+        """Return a candidate's training score, and its spread or a reason for no interval.
 
         Parameters
         ----------
@@ -636,9 +644,9 @@ class ApproximateMetric(BoundedMetric):
         unit_codes : ndarray of int, shape (n_records,), or None
             Sampling unit of each record; None if every record is one.
         n_holdout_units, n_holdout_records : int
-            Sampling units and records of the holdout.
+            Number of sampling units and of records of the holdout.
         no_interval_reason : str, default=""
-            Clause on why there is no approximate interval; empty without a reason of the caller.
+            Clause on why there is no approximate interval; empty if the caller knows none.
         are_iid : bool, default=False
             Whether holdout records are independent and identically distributed. Then precision,
             Jaccard and F1 of two classes can have exact limits.
@@ -646,7 +654,7 @@ class ApproximateMetric(BoundedMetric):
         Returns
         -------
         TrainingReference
-            The reference, without an interval if public facts exclude one.
+            Its family is ``"none"`` if public facts exclude an interval.
         """
         reference = self.pooled(predictions)
         if not math.isfinite(reference.score):
@@ -654,7 +662,9 @@ class ApproximateMetric(BoundedMetric):
         exact_reference = self._exact_reference(predictions, reference) if are_iid else None
         if exact_reference is not None:
             return exact_reference
-        reason = no_interval_reason or self._rule_out(predictions, reference, n_holdout_records)
+        reason = no_interval_reason or self._exclusion_reason(
+            predictions, reference, n_holdout_records
+        )
         if unit_codes is None:
             unit_codes = np.arange(len(predictions.y))
         n_units = int(np.unique(unit_codes).size)
@@ -676,7 +686,9 @@ class ApproximateMetric(BoundedMetric):
         if spread.center <= 0.0:
             reason = "its loss is several times that of the best candidate"
             return dataclasses.replace(reference, reason=reason)
-        is_finite = np.isfinite(tuple(spread)[:4]).all()
+        is_finite = np.isfinite(
+            [spread.center, spread.deviation, spread.kurtosis, spread.n_units]
+        ).all()
         if not is_finite or not spread.deviation > 0.0 or not spread.center < 1.0:
             return dataclasses.replace(reference, reason=_NO_VARIATION)
         if not self.facts.is_classification:
@@ -693,14 +705,14 @@ class ApproximateMetric(BoundedMetric):
         Parameters
         ----------
         predictions : Predictions
-            As for :meth:`training_reference`.
+            Pooled predictions of the training records, out of fold unless they are from the caller.
 
         Returns
         -------
         TrainingReference
             Its score is NaN if the metric is undefined for these predictions.
         """
-        reference = self._clips(predictions)
+        reference = self._clip_reference(predictions)
         try:
             with suppress_output():
                 score = self.statistic(predictions, reference)
@@ -709,19 +721,16 @@ class ApproximateMetric(BoundedMetric):
         return dataclasses.replace(reference, score=score)
 
     def _median_reference(self, predictions, reference, unit_codes):
-        """Return the reference of a median error with the distribution of absolute errors.
-
-        It may have a reason for no interval instead.
-        """
-        errors = np.abs(np.asarray(predictions.y, dtype=float) - predictions.response)
-        errors = errors / (self.upper - self.lower)
-        if not 0.0 < float(np.median(errors)) < 1.0:
+        """Return the reference with the distribution of absolute errors, or a reason for none."""
+        absolute_errors = np.abs(np.asarray(predictions.y, dtype=float) - predictions.response)
+        unit_errors = absolute_errors / (self.upper - self.lower)  # 1 is the length of the range
+        if not 0.0 < float(np.median(unit_errors)) < 1.0:
             return dataclasses.replace(reference, reason=_NO_VARIATION)
-        distribution = ErrorDistribution.of_errors(errors, unit_codes)
+        distribution = ErrorDistribution.of_errors(unit_errors, unit_codes)
         return dataclasses.replace(reference, family="median", spread=distribution, reason="")
 
-    def _clips(self, predictions):
-        """Return a reference with clips of errors or losses, if these predictions give any."""
+    def _clip_reference(self, predictions):
+        """Return a reference with the clips of squares or losses only, or with none."""
         if self.facts.has_unbounded_logs:
             return TrainingReference(loss_clips=self._loss_clips(predictions))
         multioutput = self.scorer._kwargs.get("multioutput", "uniform_average")
@@ -732,36 +741,33 @@ class ApproximateMetric(BoundedMetric):
         if response.shape != y.shape:
             return TrainingReference()
         clips = []
-        for target, error in zip(y.T, (y - response).T, strict=True):
-            target_mean = float(np.mean(target))
+        for targets, errors in zip(y.T, (y - response).T, strict=True):  # of one output
+            target_mean = float(np.mean(targets))
             mean_error = 0.0
             if self.function_name == "explained_variance_score":
-                mean_error = float(np.mean(error))
+                mean_error = float(np.mean(errors))
             error_clip, deviation_clip = (
                 _CLIP_FACTOR * float(np.quantile(squares, _CLIP_QUANTILE))
-                for squares in ((error - mean_error) ** 2, (target - target_mean) ** 2)
+                for squares in ((errors - mean_error) ** 2, (targets - target_mean) ** 2)
             )
             if predictions.from_caller:
                 # Errors of records that the model was fitted on are too small. If holdout errors
                 # were clipped at them, the holdout score would confirm the training score.
                 error_clip = max(error_clip, deviation_clip)
             clips.append(SquareClips(error_clip, deviation_clip, target_mean, mean_error))
-        has_clips = all(min(clip[:2]) > 0.0 for clip in clips)
+        has_clips = all(min(clip.error, clip.deviation) > 0.0 for clip in clips)
         return TrainingReference(clips=tuple(clips) if has_clips else ())
 
-    def _rule_out(self, predictions, reference, n_holdout):
-        """Return a clause on the public fact that excludes an interval, or an empty text.
-
-        ``n_holdout`` is the number of holdout records.
-        """
+    def _exclusion_reason(self, predictions, reference, n_holdout_records):
+        """Return a clause on the public fact that excludes an interval, or an empty text."""
         facts = self.facts
         y = predictions.y
         if facts.form is ScoreForm.OTHER:
             return facts.no_interval
         if facts.is_classification and y.ndim == 1:
-            return self._rule_out_rare_class(predictions, n_holdout)
+            return self._rare_class_reason(predictions, n_holdout_records)
         if facts.is_classification and self.scorer._kwargs.get("average") not in _POOLED_AVERAGES:
-            return self._rule_out_rare_label(predictions, n_holdout)
+            return self._rare_label_reason(predictions, n_holdout_records)
         if facts.needs_one_output and y.ndim != 1:
             return "intervals need one output"
         if facts.averages_clipped_squares and not reference.clips:
@@ -777,15 +783,15 @@ class ApproximateMetric(BoundedMetric):
                 return "some targets are near 0"
         return ""
 
-    def _rule_out_rare_class(self, predictions, n_holdout):
-        """Return a clause if a class has too few records or hits for an interval, else ""."""
+    def _rare_class_reason(self, predictions, n_holdout_records):
+        """Return a clause if a class has too few records or correct predictions, else ""."""
         y = predictions.y
-        classes, counts = np.unique(y, return_counts=True)
-        expected_events = counts.min() / counts.sum() * n_holdout
+        classes, class_counts = np.unique(y, return_counts=True)
+        n_expected_rarest = class_counts.min() / class_counts.sum() * n_holdout_records
         is_average_precision = self.function_name == "average_precision_score"
-        min_events = _MIN_EVENTS_PRECISION if is_average_precision else _MIN_EVENTS
-        if expected_events < min_events:
-            return f"the rarest class has fewer than {min_events} expected records in the holdout"
+        min_records = _MIN_EVENTS_PRECISION if is_average_precision else _MIN_EVENTS
+        if n_expected_rarest < min_records:
+            return f"the rarest class has fewer than {min_records} expected records in the holdout"
         if self.facts.form is ScoreForm.CONFUSION:
             correct_counts = [
                 np.sum(predictions.response[y == label] == label) for label in classes
@@ -794,15 +800,18 @@ class ApproximateMetric(BoundedMetric):
                 return f"a class has fewer than {_MIN_CORRECT} correct out-of-fold predictions"
         return ""
 
-    def _rule_out_rare_label(self, predictions, n_holdout):
-        """Return a clause if a label has too few records or hits for an interval, else ""."""
+    def _rare_label_reason(self, predictions, n_holdout_records):
+        """Return a clause if a label has too few records or correct predictions, else "".
+
+        Targets are indicators of shape (n_records, n_labels).
+        """
         has_label = np.asarray(predictions.y != 0)
-        label_shares = has_label.mean(axis=0)
-        rarest_share = float(np.min(np.minimum(label_shares, 1.0 - label_shares)))
+        label_proportions = has_label.mean(axis=0)
+        rarest_proportion = float(np.min(np.minimum(label_proportions, 1.0 - label_proportions)))
         is_average_precision = self.function_name == "average_precision_score"
-        min_events = _MIN_EVENTS_PRECISION if is_average_precision else _MIN_EVENTS
-        if rarest_share * n_holdout < min_events:
-            return f"a label has fewer than {min_events} expected records with it, or without it"
+        min_records = _MIN_EVENTS_PRECISION if is_average_precision else _MIN_EVENTS
+        if rarest_proportion * n_holdout_records < min_records:
+            return f"a label has fewer than {min_records} expected records with it, or without it"
         if self.facts.form is ScoreForm.CONFUSION:
             is_hit = has_label & np.asarray(predictions.response != 0)
             if np.min(is_hit.sum(axis=0)) < _MIN_CORRECT:
@@ -827,7 +836,8 @@ class ApproximateMetric(BoundedMetric):
         Returns
         -------
         tuple of float or None
-            Limits in score units; None for other metrics, and if these records give no interval.
+            Lower and upper limit in score units. None for a metric that is not a function of the
+            confusion matrix, and if these records give no interval.
         """
         predictions = Predictions(y, response)
         if self._confusion_labels(predictions) is None:
@@ -839,8 +849,9 @@ class ApproximateMetric(BoundedMetric):
         if reference.family != "proportion" or not isinstance(spread, InfluenceSpread):
             return None
         limits = ApproximateLimits("proportion", len(y), spread)
-        score = np.array([self.to_unit(reference.score)])
-        lower, upper = limits.limits(score, score, np.array([math.log(alpha / 2.0)]))
+        unit_score = np.array([self.to_unit(reference.score)])
+        log_alpha_one_sided = np.array([math.log(alpha / 2.0)])
+        lower, upper = limits.limits(unit_score, unit_score, log_alpha_one_sided)  # exact score
         return float(self.from_unit(lower[0])), float(self.from_unit(upper[0]))
 
     def record_values(self, predictions: Predictions, reference: TrainingReference) -> Array:
@@ -897,9 +908,10 @@ class ApproximateMetric(BoundedMetric):
         return influence_spread(center, influence, units_per_block=units_per_block)
 
     def _confusion_labels(self, predictions):
-        """Return the labels of a metric of the confusion matrix, in ascending order.
+        """Return the labels of targets and predictions, in ascending order.
 
-        None for other metrics, several outputs, and more than 400 cells.
+        None for metrics that are not functions of the confusion matrix, for several outputs, and
+        for more than 20 labels.
         """
         if self.facts.form is not ScoreForm.CONFUSION or predictions.y.ndim != 1:
             return None
@@ -907,35 +919,33 @@ class ApproximateMetric(BoundedMetric):
         return labels if labels.size**2 <= _MAX_CONFUSION_CELLS else None
 
     def _squared_influence(self, predictions, reference):
-        """Return the influence of each record on a function of mean squared errors.
+        """Return the influence of each record on a score of squared errors, in units of [0, 1].
 
-        It is in units of [0, 1].
+        The shape is (n_records,).
         """
         squared_errors, squared_deviations = self._clipped_squares(predictions, reference)
-        mean_errors = squared_errors.mean(axis=0)
+        mse = squared_errors.mean(axis=0)  # of each output
         if self.facts.form is ScoreForm.SQUARED_SKILL:
-            mean_deviations = squared_deviations.mean(axis=0)
-            influence = (
-                squared_errors - mean_errors / mean_deviations * squared_deviations
-            ) / mean_deviations
+            variance = squared_deviations.mean(axis=0)
+            influence_on_loss = (squared_errors - mse / variance * squared_deviations) / variance
         elif self.function_name == "root_mean_squared_error":
-            influence = (squared_errors - mean_errors) / (2.0 * np.sqrt(mean_errors))
+            influence_on_loss = (squared_errors - mse) / (2.0 * np.sqrt(mse))
         else:
-            influence = squared_errors - mean_errors
-        # The score is minus the loss.
-        return -influence.mean(axis=1) / (self.upper - self.lower)
+            influence_on_loss = squared_errors - mse
+        # The score is a constant minus the loss.
+        return -influence_on_loss.mean(axis=1) / (self.upper - self.lower)
 
     def _record_influence(self, predictions, reference):
-        """Return the influence of each record on the score, None without a closed form.
+        """Return the influence of each record on the score, in units of [0, 1].
 
-        It is in units of [0, 1].
+        The shape is (n_records,). None without a closed form.
         """
         if reference.loss_clips:
             losses = self._clipped_record_losses(predictions, reference)
-            influence = losses - losses.mean(axis=0)
+            influence_on_loss = losses - losses.mean(axis=0)
             if self.function_name == "root_mean_squared_log_error":
-                influence = influence / (2.0 * np.sqrt(losses.mean(axis=0)))
-            return -influence.mean(axis=1) / (self.upper - self.lower)
+                influence_on_loss = influence_on_loss / (2.0 * np.sqrt(losses.mean(axis=0)))
+            return -influence_on_loss.mean(axis=1) / (self.upper - self.lower)
         influence = influence_on_score(
             self.function_name,
             self.scorer._kwargs,
@@ -967,28 +977,33 @@ class ApproximateMetric(BoundedMetric):
         cell_of_record = actual_codes * n_labels + predicted_codes
         counts = np.bincount(cell_of_record, minlength=n_labels**2)
         table = counts + 1.0 / n_labels
-        # The first table, then one for each cell with a little more weight in that cell.
-        step = 1e-3 / n_labels
-        tables = np.vstack([table, table + step * np.eye(table.size)])
+        # ``table`` itself, then one table for each cell with a little more weight in that cell.
+        added_weight = 1e-3 / n_labels
+        tables = np.vstack([table, table + added_weight * np.eye(table.size)])
         scores = confusion_scores(
             tables.reshape(-1, n_labels, n_labels), self.function_name, self.scorer._kwargs, labels
         )
         if scores is None:
-            cell_labels = Predictions(np.repeat(labels, n_labels), np.tile(labels, n_labels))
+            record_of_each_cell = Predictions(
+                np.repeat(labels, n_labels), np.tile(labels, n_labels)
+            )
             scores = np.array(
-                [self.score_predictions(cell_labels, sample_weight=weights) for weights in tables]
+                [
+                    self.score_predictions(record_of_each_cell, sample_weight=cell_weights)
+                    for cell_weights in tables
+                ]
             )
         else:
             scores = self.scorer._sign * scores
         score = float(scores[0])
-        influence = (scores[1:] - score) / step
+        influence = (scores[1:] - score) / added_weight
         influence *= table.sum() / (self.upper - self.lower)
         return self.to_unit(score), table, cell_of_record, influence
 
     def _confusion_spread(self, predictions, labels, unit_codes):
-        """Return the spread of a metric of the confusion matrix.
+        """Return the spread of the influence values of a metric of the confusion matrix.
 
-        Pseudo records count as units with the influence of their cell.
+        Pseudo records, one for each class, count as units with the influence of their cell.
         """
         center, table, cell_of_record, influence_by_cell = self._confusion_influence(
             predictions, labels
@@ -1011,8 +1026,8 @@ class ApproximateMetric(BoundedMetric):
     def _block_influence(self, predictions, unit_codes):
         """Return the influence of blocks of units, by computing the score without each block.
 
-        There are at most 200 blocks, or one for each unit if units are records and the scores
-        without them have a closed form.
+        There are at most 200 blocks. For average precision of two classes with records as units,
+        each record is a block.
 
         Returns
         -------
@@ -1030,10 +1045,13 @@ class ApproximateMetric(BoundedMetric):
         n_blocks = min(_MAX_BLOCKS, n_units)
         if n_units == unit_of_record.size and self._positive_label(predictions) is not None:
             n_blocks = n_units
-        order = np.random.default_rng(0).permutation(n_units)
-        block_of_record = (order * n_blocks // n_units)[unit_of_record]
-        score, left_out = self._scores_without_blocks(predictions, block_of_record, n_blocks)
-        influence = (n_blocks - 1.0) * (left_out.mean() - left_out) / (self.upper - self.lower)
+        block_of_unit = np.random.default_rng(0).permutation(n_units) * n_blocks // n_units
+        block_of_record = block_of_unit[unit_of_record]
+        score, scores_without_block = self._scores_without_blocks(
+            predictions, block_of_record, n_blocks
+        )
+        score_decreases = scores_without_block.mean() - scores_without_block
+        influence = (n_blocks - 1.0) * score_decreases / (self.upper - self.lower)
         center = (score - self.lower) / (self.upper - self.lower)
         return center, influence, block_of_record, n_units / n_blocks
 
@@ -1053,7 +1071,10 @@ class ApproximateMetric(BoundedMetric):
         return labels[1] if predictions.pos_label is None else predictions.pos_label
 
     def _scores_without_blocks(self, predictions, block_of_record, n_blocks):
-        """Return the score of all predictions, and an array of the scores without each block."""
+        """Return the score of all predictions, and the scores without each block.
+
+        The latter have the shape (n_blocks,). All are in score units.
+        """
         positive_label = self._positive_label(predictions)
         if positive_label is not None:
             return average_precision_by_unit(
@@ -1080,7 +1101,10 @@ def _columns(values):
 
 
 def _sum_by_unit(influence, unit_codes):
-    """Return the influence of each unit, scaled so that its mean over units is that of records."""
+    """Return the sum of the influence values of each unit's records.
+
+    The sums are scaled so that their mean over units is the mean of ``influence`` over records.
+    """
     _, unit_index = np.unique(unit_codes, return_inverse=True)
     sums = np.bincount(unit_index, weights=influence)
     return sums * sums.size / influence.size
@@ -1173,7 +1197,7 @@ def _sklearn_function_name(scorer):
 def _public_range(scorer, y):
     """Return the range of scores that is mapped to [0, 1], for a scorer of scikit-learn.
 
-    ``y`` are training targets, which determine the range of losses and of unbounded scores.
+    If the score function has no fixed range, the range follows from the training targets ``y``.
     """
     facts = score_function(_sklearn_function_name(scorer))
     if facts.public_range is not None:
@@ -1192,7 +1216,7 @@ def _public_range(scorer, y):
 
 
 def _loss_of_constant(scorer, y):
-    """Return the loss of a constant prediction: of the median target, or else of the mean.
+    """Return the absolute score of a constant prediction: the median target, or else the mean.
 
     Return 1 for targets that are not numbers, and if the score function raises for both.
     """

@@ -130,9 +130,9 @@ class Evaluation:
     value: float  # the score in [0, 1], greater is better
     sensitivity: float  # largest change of the value if one record is replaced; 1 if it is unknown
     shape: ScoreShape = ScoreShape()  # public facts that determine the limits
-    #: Raw facts from which ``value`` is computed again: `ClassScores`, or those of
-    #: `ApproximateMetric.evaluate` and `ApproximateMetric.finish`. None if ``value`` is final.
-    by_class: Any = None
+    #: Raw data from which ``value`` is computed again: `ClassScores`, `RatioCounts`, or predictions
+    #: or a score from `ApproximateMetric.evaluate`. None if ``value`` is final.
+    score_inputs: Any = None
     #: Positions of records that the model failed on, as raw as their scores. None if not known.
     failing: Any = None
     #: Targets minus predictions, NaN if the model failed. They are kept to clip them again at a

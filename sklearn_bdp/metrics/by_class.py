@@ -293,9 +293,15 @@ class ClassMetric(BoundedMetric):
         record_values = np.where(class_index < 0, np.nan, record_values)
         if self._kind != "pairs":  # limits of a mean are valid for scores in [0, 1] only
             record_values = np.clip(record_values, 0.0, 1.0)
-        by_class = ClassScores(shape, record_values, np.maximum(class_index, 0))
+        class_scores = ClassScores(shape, record_values, np.maximum(class_index, 0))
         # The mechanism computes value and sensitivity again with floors of the class counts.
-        return Evaluation(None, by_class.value((1,) * len(shape.classes)), 1.0, shape, by_class)
+        return Evaluation(
+            per_record=None,
+            value=class_scores.value((1,) * len(shape.classes)),
+            sensitivity=1.0,
+            shape=shape,
+            score_inputs=class_scores,
+        )
 
     def record_scores(self, estimator, X, class_index):
         predictions = respond(estimator, X, self.methods)

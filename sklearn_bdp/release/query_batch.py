@@ -367,7 +367,7 @@ class _ScoresOnHoldout:
             sensitivities.append(sensitivity)
             shape = tuple(sorted(vars(evaluation.shape).items()))
             shape_of.append(shape_indices.setdefault(shape, len(shape_indices)))
-            by_class.append(evaluation.by_class)
+            by_class.append(evaluation.score_inputs)
         return cls(
             values=np.array(values),
             unit_moments=np.array(unit_moments),

@@ -165,13 +165,13 @@ def class_mean_limits(
     """
     shape = dataclasses.asdict(evaluation.shape)
     value = evaluation.value
-    if evaluation.by_class is not None:
+    if evaluation.score_inputs is not None:
         single_slice = positions[np.newaxis]
         n_classes = len(evaluation.shape.classes)
-        class_counts = evaluation.by_class.min_class_counts(n_classes, single_slice)
+        class_counts = evaluation.score_inputs.min_class_counts(n_classes, single_slice)
         class_floors = tuple(class_counts.tolist())
         shape["class_floors"] = class_floors
-        value = evaluation.by_class.value(class_floors, single_slice)
+        value = evaluation.score_inputs.value(class_floors, single_slice)
     tail = score_tail(model, n, **shape)
     values = np.array([value])
     lower, upper = tail.limits(values, values, np.array([log_failure - math.log(2.0)]))

@@ -1318,10 +1318,10 @@ def _out_of_fold_auc_moments(statement, scored_folds):
     scores_by_fold = []
     for fold in scored_folds:
         model, X = fold.records.model_and_data(statement.models[0])
-        by_class = metric.evaluate(model, X, fold.records.y).by_class
-        if by_class is not None:  # the score is not constant by construction
+        class_scores = metric.evaluate(model, X, fold.records.y).score_inputs
+        if class_scores is not None:  # the score is not constant by construction
             all_positions = np.arange(len(fold.records.y))
-            scores_by_fold.append(scores_by_class(by_class, all_positions))
+            scores_by_fold.append(scores_by_class(class_scores, all_positions))
     return AucMoments.from_folds(scores_by_fold)
 
 

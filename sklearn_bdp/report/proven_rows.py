@@ -110,7 +110,7 @@ class ProvenRows:
             return [counts for recall in statement.recalls for counts in self.counts(recall)]
         if statement.proven == CLASSES:
             evaluation = self._evaluation(statement)
-            is_auc = evaluation.by_class is not None and evaluation.shape.kind == "pairs"
+            is_auc = evaluation.score_inputs is not None and evaluation.shape.kind == "pairs"
             return [self._class_counts(statement)] if is_auc else []
         if statement.proven != COUNTS:
             return []
@@ -155,9 +155,9 @@ class ProvenRows:
         """Return limits of ROC AUC or of a mean over classes in [0, 1] (theory G12, G19, G36)."""
         evaluation = self._evaluation(statement)
         positions = self._drawn_positions(statement)
-        if evaluation.by_class is not None and evaluation.shape.kind == "pairs":
+        if evaluation.score_inputs is not None and evaluation.shape.kind == "pairs":
             return auc_limits(
-                evaluation.by_class,
+                evaluation.score_inputs,
                 positions,
                 log_alpha,
                 statement.moments,
@@ -177,7 +177,7 @@ class ProvenRows:
     def _class_counts(self, statement):
         """Return the numbers of positive records and of all records that limits of AUC are of."""
         positions = self._drawn_positions(statement)
-        is_positive = self._evaluation(statement).by_class.class_index[positions] == 1
+        is_positive = self._evaluation(statement).score_inputs.class_index[positions] == 1
         return [int(is_positive.sum()), len(positions)]
 
     def _evaluation(self, statement):

@@ -113,9 +113,9 @@ class MetricContract:
         evaluation = self.evaluate(first_replies)
         value = evaluation.value
         sensitivity = evaluation.sensitivity
-        if evaluation.by_class is not None:
-            counts = evaluation.by_class.min_class_counts(len(evaluation.shape.classes))
-            sensitivity = evaluation.by_class.sensitivity(tuple(counts))
+        if evaluation.score_inputs is not None:
+            counts = evaluation.score_inputs.min_class_counts(len(evaluation.shape.classes))
+            sensitivity = evaluation.score_inputs.sensitivity(tuple(counts))
         for row in range(len(first_replies)):
             changed = np.array(first_replies)
             changed[row] = np.asarray(second_replies)[row]

@@ -339,7 +339,7 @@ def by_class(name, records, **options):
         [(prediction or 0, GIVES_NAN * (prediction is None)) for prediction in predictions],
         dtype=float,
     )
-    return get_metric(name, **options).evaluate(Stub(), X, np.array(labels)).by_class
+    return get_metric(name, **options).evaluate(Stub(), X, np.array(labels)).score_inputs
 
 
 @pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy", "recall", "specificity"])
