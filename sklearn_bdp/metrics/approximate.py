@@ -1223,10 +1223,10 @@ def _loss_of_constant(scorer, y):
     if not (type_of_target(y).startswith("continuous") or y.dtype.kind in "iuf"):
         return 1.0
     for constant in (np.median(y, axis=0), np.mean(y, axis=0)):
-        predictions = np.broadcast_to(constant, y.shape)
+        constant_predictions = np.broadcast_to(constant, y.shape)
         try:
             with suppress_output():
-                return abs(float(scorer._score_func(y, predictions, **scorer._kwargs)))
+                return abs(float(scorer._score_func(y, constant_predictions, **scorer._kwargs)))
         except Exception:  # a deviance of a median of 0, for instance
             continue
     return 1.0

@@ -33,7 +33,7 @@ METRICS: dict[str, type[Metric]] = {}
 
 
 def register_metric(*names: str) -> Callable[[MetricClass], MetricClass]:
-    """Register a class of metrics under names that ``scoring`` takes everywhere.
+    """Register a class of metrics under names that ``scoring`` parameters take.
 
     Parameters
     ----------
@@ -236,12 +236,12 @@ class Metric:
 
     @classmethod
     def without_range(cls, name: str, options: Mapping[str, Any]) -> Metric:
-        """Return the metric for approximate rows, which need no range.
+        """Return the metric for approximate rows of a final report, which need no range.
 
         Parameters
         ----------
         name : str
-            Name of the metric in rows.
+            Name of the metric in these rows.
         options : mapping
             Option that the number of a name such as ``top_k_accuracy_3`` sets; empty without one.
 
@@ -387,7 +387,7 @@ class BoundedMetric(Metric, abc.ABC):
         return None
 
     def check_clipping(self, clipping: Any) -> None:
-        """Raise if a caller's scoring function returned worse numbers than the declared range.
+        """Raise if a caller's scoring function returned numbers below the declared range.
 
         Parameters
         ----------
@@ -459,9 +459,9 @@ class BoundedMetric(Metric, abc.ABC):
         Parameters
         ----------
         n : int
-            Number of its records.
+            Number of records of the planned holdout.
         class_counts : tuple of int
-            Training records of the negative and of the positive class.
+            Number of training records of the negative and of the positive class.
 
         Returns
         -------
@@ -720,10 +720,7 @@ class BoundedMetric(Metric, abc.ABC):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MeanMetric(BoundedMetric):
-    """A mean of per-record scores, with sensitivity 1/n.
-
-    It is available for all kinds of dependence between records.
-    """
+    """Mean over ``n`` records of their scores in [0, 1], with sensitivity ``1 / n``."""
 
     is_mean: ClassVar[bool] = True
     uses_predictions_only: ClassVar[bool] = True
@@ -747,7 +744,7 @@ class MeanMetric(BoundedMetric):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UnboundedMetric(Metric):
-    """A metric of a bounded class without its range, for approximate rows of a report."""
+    """Metric of a `BoundedMetric` class without its range, for approximate rows of a report."""
 
     bounded_class: type[BoundedMetric] = dataclasses.field(repr=False)
     #: Replaces ``unit_statistic`` of the bounded class if the statistic depends on options.
@@ -755,12 +752,12 @@ class UnboundedMetric(Metric):
 
     @property
     def unit_statistic(self) -> Statistic:  # type: ignore[override] # it depends on options
-        """The score computed without each sampling unit, for approximate intervals."""
+        """Function that computes the score without each unit, for approximate intervals."""
         return self.own_statistic or self.bounded_class.unit_statistic
 
     @property
     def error_power(self) -> int | None:
-        """Power of the absolute error for the metrics of errors; None for other metrics."""
+        """Power of the absolute errors whose mean is minus the score; None for other metrics."""
         return getattr(self.bounded_class, "error_power", None)
 
     @property
@@ -778,11 +775,7 @@ class UnboundedMetric(Metric):
 
 
 def check_schema(estimator, X, y):
-    """Raise ValueError if columns or label types are not those that the model was fitted with.
-
-    These facts are about the format of the records, not about their values, so that messages may
-    state them.
-    """
+    """Raise ValueError if columns or label types are not those that the model was fitted with."""
     _check_n_columns(estimator, X)
     fitted_names = getattr(estimator, "feature_names_in_", None)
     record_names = getattr(X, "columns", None)
@@ -858,9 +851,8 @@ def score_rows(score_function, estimator, X, y):
     """Return one score per row, NaN for rows that the score function cannot score.
 
     ``score_function(estimator, X, y)`` returns one number per row. If it fails on a slice of rows,
-    or returns another shape, both halves of the slice are tried again. Models may change records in
-    place (``StandardScaler(copy=False)``) and therefore get copies: the holdout must be the same
-    for the next query, and for the next attempt at this one.
+    or returns another shape, both halves of the slice are tried again. It gets copies of rows,
+    because models may change them in place (``StandardScaler(copy=False)``).
     """
     if scipy.sparse.issparse(X) and X.format in ("coo", "dia", "bsr"):
         X = X.tocsr()
@@ -980,10 +972,10 @@ def _enter_block(block):
 
 
 def _leave_block(block):
-    """Restore output if no other block is active."""
+    """Remove a block from the active ones, and restore output if none is left."""
     global _saved_state
     with _lock:
-        _active_blocks[:] = [other for other in _active_blocks if other is not block]
+        _active_blocks[:] = [active for active in _active_blocks if active is not block]
         if not _active_blocks and _saved_state is not None:
             _saved_state.close()
             _saved_state = None

@@ -31,7 +31,10 @@ from sklearn_bdp.metrics.statistics import class_cells, confusion_cells
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClassScores:
-    """Numbers of one model for each record, with the records' classes: for a mechanism only."""
+    """A model's score or response for each holdout record, and the record's class.
+
+    Only the mechanism may read them.
+    """
 
     shape: ScoreShape
     #: Responses for ROC AUC, else scores in [0, 1] such as 1 for a correct prediction. NaN for
@@ -56,7 +59,7 @@ class ClassScores:
         Returns
         -------
         ndarray of int, shape (n_classes,)
-            For a mechanism only.
+            Only the mechanism may read it.
         """
         class_index = self.class_index[np.newaxis] if slices is None else self.class_index[slices]
         return np.array([(class_index == label).sum(axis=1).min() for label in range(n_classes)])
@@ -70,13 +73,13 @@ class ClassScores:
             Lower bounds :math:`f_c` of the counts :math:`n_c` of all classes. If a class has fewer
             records, each missing one counts as one half, so that :meth:`sensitivity` is valid on
             every dataset.
-        slices : ndarray, optional
-            As for `min_class_counts`.
+        slices : ndarray of shape (n_slices, n_units), optional
+            Positions of the records of each slice. By default all records are one slice.
 
         Returns
         -------
         float
-            In [0, 1]; for a mechanism only.
+            In [0, 1]; only the mechanism may read it.
         """
         selection = np.newaxis if slices is None else slices
         record_values = self.record_values[selection]
@@ -87,15 +90,16 @@ class ClassScores:
         counted_classes = (
             range(len(floors)) if self.shape.counted_classes is None else self.shape.counted_classes
         )
-        hits = np.nan_to_num(record_values)
-        recalls = []
-        for label in counted_classes:
-            in_class = class_index == label
-            count = in_class.sum(axis=1)
-            floor = floors[label]
-            n_hits = (hits * in_class).sum(axis=1) + 0.5 * np.maximum(floor - count, 0)
-            recalls.append(n_hits / np.maximum(count, floor))
-        return float(np.mean(recalls))
+        record_scores = np.nan_to_num(record_values)
+        class_means = []  # an array of shape (n_slices,) for each class
+        for position in counted_classes:
+            in_class = class_index == position
+            n_in_class = in_class.sum(axis=1)
+            floor = floors[position]
+            n_missing = np.maximum(floor - n_in_class, 0)
+            score_sums = (record_scores * in_class).sum(axis=1) + 0.5 * n_missing
+            class_means.append(score_sums / np.maximum(n_in_class, floor))
+        return float(np.mean(class_means))
 
     def sensitivity(self, class_floors: tuple) -> float:
         r"""Return a bound on the change of the score if one record is replaced by any other.
@@ -103,14 +107,14 @@ class ClassScores:
         Parameters
         ----------
         class_floors : tuple of int
-            As for `value`.
+            Lower bounds :math:`f_c` of the numbers of records of all classes.
 
         Returns
         -------
         float
             For ROC AUC :math:`1/f_1 + 1/f_0`. For a mean over ``K`` classes, the sum of the two
-            largest :math:`1/f_c` of these classes (of one if ``K`` is 1), divided by ``K``: the
-            record may change its class. The bound is at most 1.
+            largest :math:`1/f_c` of these classes (of one if ``K`` is 1), divided by ``K``. The
+            bound is at most 1.
         """
         floors = np.maximum(class_floors, 1)
         if self.shape.counted_classes is not None and self.shape.kind != "pairs":
@@ -179,7 +183,7 @@ class ClassMetric(BoundedMetric):
 
     @classmethod
     def _with_classes(cls, name, classes, options):
-        """Return the metric with its options, without facts from training targets."""
+        """Return the metric with these classes (None if unknown) and options."""
         lower, upper = cls.score_range
         return cls(name=name, lower=lower, upper=upper, classes=classes)
 
@@ -200,7 +204,7 @@ class ClassMetric(BoundedMetric):
         classes, class_index = np.unique(as_labels(y), return_inverse=True)
         # Proportion of each class in each sampling unit, shape (n_units, n_classes).
         unit_proportions = np.eye(len(classes))[class_index]
-        n = len(class_index)
+        n_training_records = len(class_index)
         within_group_fractions = None
         if groups is not None:  # a slice has one record of each group (theory G19)
             _, group_codes, group_sizes = np.unique(groups, return_inverse=True, return_counts=True)
@@ -214,11 +218,12 @@ class ClassMetric(BoundedMetric):
             within_group_fractions = tuple(
                 np.clip(within_variance / total_variance, 0.0, 1.0).tolist()
             )
-        counts = np.maximum(np.rint(n * unit_proportions.mean(axis=0)), 1).astype(int)
+        expected_counts = n_training_records * unit_proportions.mean(axis=0)
+        class_counts = np.maximum(np.rint(expected_counts), 1).astype(int)
         return dataclasses.replace(
             self,
             classes=tuple(classes.tolist()),
-            class_counts=tuple(counts.tolist()),
+            class_counts=tuple(class_counts.tolist()),
             within_group_fractions=within_group_fractions,
         )
 
@@ -226,7 +231,7 @@ class ClassMetric(BoundedMetric):
         return self._shape(self.classes or ())
 
     def _shape(self, classes):
-        """Return the public facts that determine the limits, for classes in their order."""
+        """Return the public facts that determine the limits, for all classes in this order."""
         return ScoreShape(
             self._kind,
             classes=tuple(map(repr, classes)),  # "1" and 1 are not the same class
@@ -251,9 +256,9 @@ class ClassMetric(BoundedMetric):
         return None
 
     def _known_classes(self, estimator):
-        """Return the classes of the training labels or else of the model, or raise ValueError.
+        """Return the classes of the training labels, or else of the model.
 
-        The labels of the holdout are secret.
+        Raises ValueError without either.
         """
         classes = self.classes
         if classes is None and getattr(estimator, "classes_", None) is not None:
@@ -288,7 +293,8 @@ class ClassMetric(BoundedMetric):
             and shape.counted_classes is None
         ):  # the score is constant by construction
             score = 0.5 if self._kind == "pairs" else 1.0 / len(shape.classes)
-            return Evaluation(None, score, 1.0, ScoreShape("known", constant_score=score))
+            constant_shape = ScoreShape("known", constant_score=score)
+            return Evaluation(None, value=score, sensitivity=1.0, shape=constant_shape)
         # A record with an unknown label counts as a failure of the first class.
         record_values = np.where(class_index < 0, np.nan, record_values)
         if self._kind != "pairs":  # limits of a mean are valid for scores in [0, 1] only
@@ -314,13 +320,13 @@ class ClassMetric(BoundedMetric):
 
 
 def _recall_terms(y, predictions):
-    """Yield for each class the masks of its records and of those predicted correctly."""
+    """Yield two masks for each class in ``y``: of its records, and of its correct predictions."""
     for label in np.unique(y):
         yield from (y == label, (y == label) & (predictions == label))
 
 
 def _mean_recall(_, *sums):
-    """Return the mean recall from the sums of `_recall_terms`."""
+    """Return the mean recall of all classes from sums of the masks of `_recall_terms`."""
     recalls = [divide(hits, actual) for actual, hits in zip(sums[::2], sums[1::2], strict=True)]
     return np.mean(recalls, axis=0)
 
@@ -356,7 +362,7 @@ class BalancedAccuracy(ClassMetric):
 class Recall(RatioOfCounts, ClassMetric):
     r"""Share of the records of class ``pos_label`` that are predicted as that class.
 
-    **Sensitivity.** At most :math:`1/f_k`, as for one class of balanced accuracy.
+    **Sensitivity.** At most :math:`1/f` if the class has at least :math:`f` records.
     """
 
     pos_label: object = 1

@@ -20,8 +20,8 @@ def confusion_scores(
     Parameters
     ----------
     tables : ndarray of shape (n_tables, n_labels, n_labels)
-        Sums of record weights; rows are targets, columns predictions. Sums of rows and of columns
-        are positive.
+        Sums of record weights; rows are targets, columns predictions. Sums of each row and of each
+        column are positive.
     function_name : str
         Name of scikit-learn's function, such as ``"f1_score"``.
     arguments : dict
@@ -45,14 +45,15 @@ def confusion_scores(
     if function_name == "balanced_accuracy_score":
         return np.mean(hits / actual, axis=1)
     if function_name in ("matthews_corrcoef", "cohen_kappa_score"):
-        observed = hits.sum(axis=1) * total
-        expected = np.sum(actual * predicted, axis=1)
+        # Both are multiplied by the squared total weight.
+        accuracy = hits.sum(axis=1) * total
+        chance_accuracy = np.sum(actual * predicted, axis=1)
         if function_name == "cohen_kappa_score":
-            return (observed - expected) / (total**2 - expected)
+            return (accuracy - chance_accuracy) / (total**2 - chance_accuracy)
         variance_product = (total**2 - np.sum(predicted**2, axis=1)) * (
             total**2 - np.sum(actual**2, axis=1)
         )
-        return (observed - expected) / np.sqrt(variance_product)
+        return (accuracy - chance_accuracy) / np.sqrt(variance_product)
     beta_squared = _beta_squared(function_name, arguments)
     return _score_of_counts(hits, actual, predicted, beta_squared, function_name, arguments, labels)
 
@@ -65,10 +66,10 @@ def _beta_squared(function_name, arguments):
 def _score_of_counts(hits, actual, predicted, beta_squared, function_name, arguments, labels):
     """Return F scores, precision, recall or Jaccard of one class, or averaged over classes.
 
-    ``hits``, ``actual`` and ``predicted`` are weights of the records of each class that are
-    predicted correctly, that are in the class, and that are predicted as it, of shape (n_tables,
-    n_labels). Return None for other functions and averages, and for one class that is not one of
-    two labels.
+    ``hits``, ``actual`` and ``predicted`` have the shape (n_tables, n_labels): the weight of the
+    records of each class that are predicted correctly, that are in the class, and that are
+    predicted as it. Return one score for each table. Return None for other functions and averages,
+    and for one class that is not one of two labels.
     """
     average = arguments.get("average", "binary")
     if average == "micro":
@@ -84,12 +85,12 @@ def _score_of_counts(hits, actual, predicted, beta_squared, function_name, argum
     }
     if function_name not in denominators:
         return None
-    by_class = hits / denominators[function_name]
+    class_scores = hits / denominators[function_name]
     if average in ("micro", "macro"):
-        return by_class.mean(axis=1)
+        return class_scores.mean(axis=1)
     if average == "weighted":
-        return np.sum(by_class * actual, axis=1) / actual.sum(axis=1)
+        return np.sum(class_scores * actual, axis=1) / actual.sum(axis=1)
     positive_positions = np.flatnonzero(labels == arguments.get("pos_label", 1))
     if average != "binary" or positive_positions.size != 1 or labels.size > 2:
         return None
-    return by_class[:, positive_positions[0]]
+    return class_scores[:, positive_positions[0]]

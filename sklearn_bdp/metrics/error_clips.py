@@ -64,22 +64,27 @@ class ErrorClips(NamedTuple):
         Returns
         -------
         ErrorClips or None
-            None for fewer than 30 finite errors, and if nearly all of them are 0.
+            None for fewer than 30 finite errors, and if the 99% quantile of their absolute values
+            is 0.
         """
         absolute_errors = np.abs(np.asarray(errors, dtype=float))
         absolute_errors = absolute_errors[np.isfinite(absolute_errors)]
         if len(absolute_errors) < _MIN_ERRORS:
             return None
-        absolute = CLIP_FACTOR * float(np.quantile(absolute_errors, ABSOLUTE_QUANTILE))
-        squared = CLIP_FACTOR * float(np.quantile(absolute_errors**2, SQUARED_QUANTILE))
-        if not absolute > 0.0:
+        absolute_clip = CLIP_FACTOR * float(np.quantile(absolute_errors, ABSOLUTE_QUANTILE))
+        squared_clip = CLIP_FACTOR * float(np.quantile(absolute_errors**2, SQUARED_QUANTILE))
+        if not absolute_clip > 0.0:
             return None
-        n_above_absolute = int(np.count_nonzero(absolute_errors > absolute))
-        n_above_squared = int(np.count_nonzero(absolute_errors**2 > squared))
-        return cls(absolute, squared, len(absolute_errors), n_above_absolute, n_above_squared)
+        return cls(
+            absolute=absolute_clip,
+            squared=squared_clip,
+            n_errors=len(absolute_errors),
+            n_above_absolute=int(np.count_nonzero(absolute_errors > absolute_clip)),
+            n_above_squared=int(np.count_nonzero(absolute_errors**2 > squared_clip)),
+        )
 
     def largest_error(self, metric: ClippedError) -> float:
-        """Return the absolute error at which a metric is clipped.
+        """Return the largest absolute error that counts in a metric with these clips.
 
         Parameters
         ----------
@@ -94,7 +99,7 @@ class ErrorClips(NamedTuple):
         return math.sqrt(self.squared) if metric.power == 2 else self.absolute
 
     def clipped_fraction(self, metric: ClippedError) -> float:
-        """Return the fraction of out-of-fold training errors beyond the clip of a metric.
+        """Return the fraction of out-of-fold training errors beyond the clip for a metric.
 
         Parameters
         ----------
@@ -110,7 +115,7 @@ class ErrorClips(NamedTuple):
         return n_above / self.n_errors
 
     def apply(self, metric: Any) -> Any:
-        """Return a metric that clips errors at these limits, if it may use them.
+        """Return the metric with errors clipped at these limits, or unchanged.
 
         Parameters
         ----------
@@ -126,10 +131,10 @@ class ErrorClips(NamedTuple):
         """
         if not has_undeclared_range(metric):
             return metric
-        width = self.largest_error(metric)
+        width = self.largest_error(metric)  # in units of the target
         if not width < metric.width:
             return metric
-        lower = -(width**metric.power)
+        lower = -(width**metric.power)  # the worst score
         if isinstance(metric, PinballLoss):
             lower *= max(metric.alpha, 1.0 - metric.alpha)
         note = (

@@ -45,8 +45,8 @@ def influence_on_score(
     -------
     ndarray of shape (n,) or None
         Derivative of the function's value by the record's weight, times the number of records. For
-        a mean of losses it is the loss minus their mean. None for other functions and arguments,
-        and if the function is undefined for these records.
+        a mean of losses it is the loss minus their mean. None for unsupported functions and
+        arguments, and if the influence is undefined for these records.
     """
     if function_name in _SKILLS and y.ndim == 1 and not arguments:
         return _SKILLS[function_name](y, predictions, pos_label)
@@ -66,7 +66,7 @@ def influence_on_score(
 def record_losses(
     function_name: str, arguments: dict[str, Any], y: Array, predictions: Array
 ) -> Array | None:
-    """Return the losses whose mean is the value of a loss function, or None for others.
+    """Return the losses whose mean is the value of a function, None for unsupported functions.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def record_losses(
     Returns
     -------
     ndarray of shape (n,) or None
-        Loss of each record; None also outside of the domain of the function.
+        Loss of each record; None also for numbers outside of the domain of the function.
     """
     if function_name in _LOSSES_BY_OUTPUT and set(arguments) <= {"alpha"}:
         # Records are passed as outputs of a single record, so that the function returns each loss.
@@ -104,19 +104,19 @@ def record_losses(
 
 
 def _centered(values):
-    """Return values minus their mean, or None for None."""
+    """Return an array minus its mean, or None for None."""
     return None if values is None else values - values.mean()
 
 
 def _root_influence(losses):
-    """Return the influence on the root of a mean loss, or None without losses or if all are 0."""
+    """Return each record's influence on the root of the mean loss, None without losses above 0."""
     if losses is None or losses.mean() == 0.0:
         return None
     return _centered(losses) / (2.0 * math.sqrt(losses.mean()))
 
 
 def _mean_over_outputs(function_name, arguments, y, predictions):
-    """Return the influence on the mean of the losses of several outputs.
+    """Return the influence of each record on the mean over outputs of a loss or root loss.
 
     Return None for other functions and arguments, and if an influence is undefined.
     """
@@ -125,8 +125,8 @@ def _mean_over_outputs(function_name, arguments, y, predictions):
     if not is_loss or options.pop("multioutput", "uniform_average") != "uniform_average":
         return None
     influence_by_output = [
-        influence_on_score(function_name, options, target, prediction)
-        for target, prediction in zip(y.T, predictions.T, strict=True)
+        influence_on_score(function_name, options, output_targets, output_predictions)
+        for output_targets, output_predictions in zip(y.T, predictions.T, strict=True)
     ]
     if any(influence is None for influence in influence_by_output):
         return None
@@ -134,10 +134,10 @@ def _mean_over_outputs(function_name, arguments, y, predictions):
 
 
 def _ratio_influence(losses, reference_losses):
-    """Return the influence on 1 minus a ratio of two mean losses, or None if the second is 0.
+    """Return each record's influence on 1 minus the ratio of the mean losses.
 
-    The median or mean of the targets that the reference losses are about is held fixed. It
-    minimizes their mean, so that its change has no effect of first order.
+    Return None if the mean of ``reference_losses`` is 0. Their constant prediction is held fixed:
+    it minimizes their mean, so that its change has no effect of first order.
     """
     mean_reference_loss = float(np.mean(reference_losses))
     if not mean_reference_loss > 0.0:
@@ -149,7 +149,7 @@ def _ratio_influence(losses, reference_losses):
 
 
 def _absolute_skill_influence(y, predictions, pos_label):
-    """Return the influence on the skill score of absolute errors, None if targets are all equal.
+    """Return each record's influence on D² of absolute errors, None if all targets are equal.
 
     ``pos_label`` is not used.
     """
@@ -157,9 +157,10 @@ def _absolute_skill_influence(y, predictions, pos_label):
 
 
 def _brier_influence(y, predictions, pos_label):
-    """Return the influence on the Brier skill score.
+    """Return each record's influence on the Brier skill score, of shape (n,).
 
-    Return None for a single class, and if the classes of ``y`` and the columns differ in number.
+    Return None for a single class, and if the number of columns of ``predictions`` is not that of
+    the classes in ``y``.
     """
     classes = np.unique(y)
     if predictions.ndim == 1:
@@ -181,29 +182,30 @@ _SKILLS = {"d2_absolute_error_score": _absolute_skill_influence, "d2_brier_score
 def _sample_scores(function_name, arguments, y, predictions):
     """Return the score of each record over its labels, 0 if its denominator is 0.
 
-    ``y`` and ``predictions`` are indicators of shape (n, n_labels). Return None for others.
+    ``y`` and ``predictions`` are indicators of shape (n, n_labels). Return None for other shapes
+    and for unsupported arguments.
     """
     is_supported = set(arguments) <= {"average", "pos_label", "zero_division"}
     if not (is_supported and arguments.get("zero_division", "warn") in ("warn", 0)):
         return None
     if y.ndim != 2 or predictions.shape != y.shape:
         return None
-    actual = np.asarray(y != 0)
-    predicted = np.asarray(predictions != 0)
-    n_hits = np.sum(actual & predicted, axis=1)
+    is_actual = np.asarray(y != 0)
+    is_predicted = np.asarray(predictions != 0)
+    n_hits = np.sum(is_actual & is_predicted, axis=1)
     denominators = {
-        "f1_score": 0.5 * (actual.sum(axis=1) + predicted.sum(axis=1)),
-        "jaccard_score": np.sum(actual | predicted, axis=1),
-        "precision_score": predicted.sum(axis=1),
-        "recall_score": actual.sum(axis=1),
+        "f1_score": 0.5 * (is_actual.sum(axis=1) + is_predicted.sum(axis=1)),
+        "jaccard_score": np.sum(is_actual | is_predicted, axis=1),
+        "precision_score": is_predicted.sum(axis=1),
+        "recall_score": is_actual.sum(axis=1),
     }
     return n_hits / np.maximum(denominators[function_name], 0.5)
 
 
 def _auc_influence(arguments, y, predictions, pos_label):
-    """Return the influence on ROC AUC of two classes, or on an average for several.
+    """Return each record's influence on ROC AUC of two classes, or on an average for several.
 
-    Return None for other arguments and shapes.
+    Return None for unsupported arguments and shapes.
     """
     classes = np.unique(y)
     if predictions.ndim == 1 and classes.size == 2 and not arguments:
@@ -252,10 +254,11 @@ def _class_comparisons(predictions, class_masks):
 
 
 def _averaged_influence(comparisons, *, is_weighted):
-    """Return the influence on a mean of AUCs, with equal weights or weighted by class proportions.
+    """Return each record's influence on a mean of AUCs, of shape (n,).
 
     ``comparisons`` are tuples of an AUC, the influence on it, and the mask of the class (one
-    against the rest) or of both classes (one against one) whose proportion is its weight.
+    against the rest) or of both classes (one against one). If ``is_weighted``, an AUC is weighted
+    by the proportion of records in its mask.
     """
     if not is_weighted:
         return np.mean([influence for _, influence, _ in comparisons], axis=0)
