@@ -503,9 +503,9 @@ class BoundedMetric(Metric, abc.ABC):
         Returns
         -------
         ndarray of shape (n,)
-            For a mean over records, scores in units of [0, 1]; others are clipped. For a metric by
-            class, responses (ROC AUC) or 1 for a correct prediction and 0 for another one. NaN if
-            the model failed on the record.
+            For a mean over records, scores in units of [0, 1]; numbers outside are clipped. For a
+            metric by class, responses (ROC AUC) or 1 for a correct prediction and 0 for another
+            one. NaN if the model failed on the record.
         """
 
     @abc.abstractmethod

@@ -46,19 +46,19 @@ def check_counted_class(scoring: Any, y: ArrayLike | None) -> None:
     if len(labels) > 2 and _is_for_two_classes(scorer, function_name):
         raise ValueError(
             f"scoring={name!r} is for two classes, and y has {len(labels)}. "
-            f"{_averaged(scorer, function_name)} The holdout was not queried."
+            f"{_many_classes_fix(scorer, function_name)} The holdout was not queried."
         )
     pos_label = scorer._get_pos_label()
     if pos_label is None or pos_label in labels:
         return
     raise ValueError(
         f"scoring={name!r} counts the class pos_label={pos_label!r}, and y has the labels "
-        f"{_quoted(labels)}. {_counted(scorer, labels)}. The holdout was not queried."
+        f"{_labels_text(labels)}. {_pos_label_fix(scorer, labels)}. The holdout was not queried."
     )
 
 
 def _labels(y):
-    """Return the sorted labels of one column of targets; an empty list for other targets."""
+    """Return the sorted class labels of one column of targets; an empty list for other targets."""
     y = as_labels(y)
     if np.ndim(y) != 1 or type_of_target(y) not in ("binary", "multiclass"):
         return []
@@ -78,18 +78,18 @@ def _default(scorer, name):
     return parameters[name].default if name in parameters else None
 
 
-def _averaged(scorer, function_name):
-    """Return the fix for more than two classes, as a sentence."""
+def _many_classes_fix(scorer, function_name):
+    """Return the sentence on a scorer for more than two classes."""
     if function_name == "roc_auc_score":
         return "Set scoring='roc_auc_ovr'."
-    name = f"{function_name.removesuffix('_score')}_macro"
-    if name in get_scorer_names() and not set(scorer._kwargs) - {"average", "pos_label"}:
-        return f"Set scoring={name!r}, the mean over classes."
+    macro_name = f"{function_name.removesuffix('_score')}_macro"
+    if macro_name in get_scorer_names() and not set(scorer._kwargs) - {"average", "pos_label"}:
+        return f"Set scoring={macro_name!r}, the mean over classes."
     return f"Set scoring={_scorer_text(scorer, average='macro', pos_label=None)}."
 
 
-def _counted(scorer, labels):
-    """Return the fix for a positive class that is not a label, without a period."""
+def _pos_label_fix(scorer, labels):
+    """Return the advice if the positive class is not a label, without a period."""
     can_average = _default(scorer, "average") == "binary"
     is_average = can_average and scorer._kwargs.get("average", "binary") != "binary"
     if is_average or (len(labels) > 2 and _default(scorer, "pos_label") is None):
@@ -103,7 +103,7 @@ def _counted(scorer, labels):
 
 
 def _scorer_text(scorer, **changes):
-    """Return the call of ``make_scorer`` for a scorer with other arguments of its function."""
+    """Return the text of a ``make_scorer`` call, with ``changes`` of a scorer's arguments."""
     arguments = {**scorer._kwargs, **changes}
     if arguments.get("average") == "binary":
         del arguments["average"]
@@ -111,11 +111,11 @@ def _scorer_text(scorer, **changes):
         arguments["greater_is_better"] = False
     if scorer._response_method != "predict":
         arguments["response_method"] = scorer._response_method
-    texts = [f"{name}={value!r}" for name, value in arguments.items()]
-    return f"make_scorer({', '.join([scorer._score_func.__name__, *texts])})"
+    argument_texts = [f"{name}={value!r}" for name, value in arguments.items()]
+    return f"make_scorer({', '.join([scorer._score_func.__name__, *argument_texts])})"
 
 
-def _quoted(labels):
-    """Return the first four labels as text."""
+def _labels_text(labels):
+    """Return the first four labels as text, and an ellipsis if there are more."""
     label_text = ", ".join(map(repr, labels[:4]))
     return f"{label_text}, ..." if len(labels) > 4 else label_text

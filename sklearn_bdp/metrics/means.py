@@ -71,7 +71,7 @@ class Clipping:
 
     @property
     def is_noticeable(self) -> bool:
-        """Whether clipping raises the sum of the scores by more than 5% of it."""
+        """Whether clipping raises the sum of the scores by more than 5% of its absolute value."""
         change = self.clipped_sum - self.unclipped_sum
         return change > _NOTICEABLE_CHANGE * abs(self.unclipped_sum)
 
@@ -117,7 +117,7 @@ class ClippedMetric(MeanMetric):
         """
 
     def record_scores(self, estimator, X, y):
-        return self._unit_scores(self._unclipped_values(estimator, X, y), True)
+        return self._unit_scores(self._unclipped_values(estimator, X, y), is_clipped=True)
 
     def clipping(self, estimator: Any, X: Any, y: ArrayLike, per_record: Any) -> Clipping | None:
         n = len(per_record)
@@ -130,11 +130,12 @@ class ClippedMetric(MeanMetric):
                     )
             except Exception:  # other checks report a model that fails on some records
                 return None
-            unclipped = self._unit_scores(raw_values, False)
-            is_failed = np.isnan(unclipped)
-            unclipped[is_failed] = per_record[is_failed]
-            n_clipped = int(np.count_nonzero(unclipped < self._unit_scores(raw_values, True)))
-            unclipped_scores = self.from_unit(unclipped)
+            clipped_unit_scores = self._unit_scores(raw_values, is_clipped=True)
+            unit_scores = self._unit_scores(raw_values, is_clipped=False)
+            is_failed = np.isnan(unit_scores)
+            unit_scores[is_failed] = per_record[is_failed]
+            n_clipped = int(np.count_nonzero(unit_scores < clipped_unit_scores))
+            unclipped_scores = self.from_unit(unit_scores)
             return Clipping(
                 n=n,
                 n_clipped=n_clipped,
@@ -256,10 +257,10 @@ class TopKAccuracy(MeanMetric):
 
 
 def _brier_loss(y, predictions):
-    """Return the Brier loss of each record, which scikit-learn halves for two classes only.
+    """Return the Brier loss of each record, halved for two classes as in scikit-learn.
 
-    ``y`` are positions of classes, ``predictions`` probabilities of the second of two classes, or
-    of all classes with shape (n, n_classes). Only the former are halved.
+    ``y`` are positions of classes. ``predictions`` are probabilities of the second of two classes,
+    or of all of more classes, with shape (n, n_classes).
     """
     if predictions.ndim == 1:
         return (y - predictions) ** 2
@@ -319,13 +320,16 @@ class BrierScore(MeanMetric):
         return 1.0 - 0.5 * squared_distance
 
     def planned_scores(self, score, prevalence):
-        return calibrated_scores(lambda p: (1.0 - p) ** 2, score, prevalence)
+        return calibrated_scores(
+            lambda probabilities: (1.0 - probabilities) ** 2, score, prevalence
+        )
 
 
 def _log_loss(y, predictions):
     """Return the log loss of each record, in nats; infinite for a probability of 0.
 
-    Arguments are those of `_brier_loss`.
+    ``y`` are positions of classes. ``predictions`` are probabilities of the second of two classes,
+    or of all classes, with shape (n, n_classes).
     """
     probabilities = predictions
     if predictions.ndim == 1:
@@ -389,7 +393,11 @@ class LogLoss(ClippedMetric):
         return 1.0 - np.log(np.maximum(target_probabilities, floor)) / math.log(self.clip)
 
     def planned_scores(self, score, prevalence):
-        return calibrated_scores(lambda p: 1.0 - self._unit_scores(p, True), score, prevalence)
+        return calibrated_scores(
+            lambda probabilities: 1.0 - self._unit_scores(probabilities, is_clipped=True),
+            score,
+            prevalence,
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -456,7 +464,8 @@ class ClippedError(ClippedMetric):
         Evaluation
             Scores in [0, 1], with the errors, so that they can be clipped at another limit.
         """
-        evaluation = self._evaluated(None, self._unit_scores(errors[:, None], True), None)
+        unit_scores = self._unit_scores(errors[:, None], is_clipped=True)
+        evaluation = self._evaluated(estimator=None, record_values=unit_scores, y=None)
         failing = np.flatnonzero(np.isnan(errors))
         return dataclasses.replace(evaluation, failing=failing, errors=errors)
 
@@ -482,7 +491,7 @@ class ClippedError(ClippedMetric):
         return 1.0 - mean_losses / (max_errors**self.power).mean()
 
     def difference_limits(self, first_predictions: Any, second_predictions: Any) -> tuple[Any, Any]:
-        """Return bounds of the difference of two models' scores, for all targets (theory G31).
+        """Return bounds of the difference of two models' scores, whatever the target (theory G31).
 
         Parameters
         ----------
@@ -492,22 +501,24 @@ class ClippedError(ClippedMetric):
         Returns
         -------
         lower, upper : ndarray of shape (n,)
-            Bounds of the second model's score minus the first model's, in units of the range.
+            Bounds of the second model's score minus the first model's for each record, as a
+            fraction of the range.
         """
         max_error = float(self._max_errors[0])
-        distance = np.minimum(np.abs(second_predictions - first_predictions), max_error)
+        prediction_distances = np.abs(second_predictions - first_predictions)
+        error_differences = np.minimum(prediction_distances, max_error)
         max_loss = max_error**self.power
-        max_difference = (max_loss - (max_error - distance) ** self.power) / max_loss
+        max_difference = (max_loss - (max_error - error_differences) ** self.power) / max_loss
         return -max_difference, max_difference
 
     def _unclipped_values(self, estimator, X, y):
         """Return targets minus predictions, one column for each output."""
-        prediction = respond(estimator, X, self.methods).astype(float)
-        prediction = prediction.reshape(len(prediction), -1)
-        target = y.astype(float).reshape(len(y), -1)
-        if prediction.shape != target.shape:
+        predictions = respond(estimator, X, self.methods).astype(float)
+        predictions = predictions.reshape(len(predictions), -1)
+        targets = y.astype(float).reshape(len(y), -1)
+        if predictions.shape != targets.shape:
             raise ValueError("predict must give one number per record and output.")
-        return target - prediction
+        return targets - predictions
 
     def check_input(self, estimator, X, y):
         y = super().check_input(estimator, X, y)
@@ -600,7 +611,7 @@ class PinballLoss(ClippedError):
         return normal_error_scores(pinball_loss_of_quantile(self.alpha), score)
 
     def difference_limits(self, first_predictions: Any, second_predictions: Any) -> tuple[Any, Any]:
-        """Return bounds of the difference of two models' scores, for all targets (theory G31).
+        """Return bounds of the difference of two models' scores, whatever the target (theory G31).
 
         Parameters
         ----------
@@ -610,14 +621,17 @@ class PinballLoss(ClippedError):
         Returns
         -------
         lower, upper : ndarray of shape (n,)
-            Bounds of the second model's score minus the first model's, in units of the range.
+            Bounds of the second model's score minus the first model's for each record, as a
+            fraction of the range.
         """
         max_error = float(self._max_errors[0])
-        difference = np.clip(
+        prediction_changes = np.clip(
             second_predictions - first_predictions, -2.0 * max_error, 2.0 * max_error
         )
         # Changes of the score if the target is above both predictions, and if it is below.
-        score_changes = np.stack([self.alpha * difference, (self.alpha - 1.0) * difference])
+        score_changes = np.stack(
+            [self.alpha * prediction_changes, (self.alpha - 1.0) * prediction_changes]
+        )
         score_changes /= max(self.alpha, 1.0 - self.alpha) * max_error
         lower = np.maximum(score_changes.min(axis=0), -1.0)
         upper = np.minimum(score_changes.max(axis=0), 1.0)
@@ -648,17 +662,17 @@ def _count_classes(classes, y):
 
 
 def _error_bound(name, y, bounds):
-    """Return the largest error that counts, and a note if no bounds were passed, else "".
+    """Return the largest absolute error that counts, and a note if no bounds were passed, else "".
 
-    The error is a number, or a tuple of one for each of several outputs. ``y`` are training
-    targets, which bound the error if ``bounds`` is None. Raises an error if both are None or one is
-    invalid.
+    The error is a number, or a tuple of one number for each of several outputs. It is the range of
+    the training targets ``y`` if ``bounds`` is None, else the distance of both bounds. Raises
+    ValueError if both are None or one is invalid.
     """
     targets = None if y is None else as_labels(y)
     if targets is not None:
         _check_numbers(name, targets)
     if bounds is not None:
-        return _of_outputs(_widths_of_bounds(bounds)), ""
+        return _number_or_tuple(_widths_of_bounds(bounds)), ""
     if targets is None:
         raise ValueError(
             f"{name} needs bounds=(low, high) of the target, as in get_metric({name!r}, "
@@ -667,10 +681,10 @@ def _error_bound(name, y, bounds):
     targets = targets.astype(float)
     target_range = (targets.min(axis=0), targets.max(axis=0))
     widths = _widths_of_bounds(target_range, source=", the range of the training targets")
-    return _of_outputs(widths), _clip_note(targets, widths)
+    return _number_or_tuple(widths), _clip_note(targets, widths)
 
 
-def _of_outputs(widths):
+def _number_or_tuple(widths):
     """Return a list of one number as that number, others as a tuple."""
     return widths[0] if len(widths) == 1 else tuple(widths)
 
@@ -686,9 +700,9 @@ def _check_numbers(name, targets):
 
 
 def _widths_of_bounds(bounds, source=""):
-    """Return the distance of both bounds for each output, as a list.
+    """Return the distance of both bounds for each output, as a list. Raises for invalid bounds.
 
-    ``source`` is a clause for the error message: where the bounds are from.
+    ``source`` is a clause for the error message: the origin of the bounds.
     """
     is_pair = np.shape(bounds)[:1] == (2,) and np.ndim(bounds) in (1, 2) and np.size(bounds) > 0
     if is_pair:

@@ -145,7 +145,7 @@ class CustomScore(ClippedMetric):
         return np.where(is_below, unit_scores, unit_scores.clip(0))  # removes rounding errors
 
     def training_scores(self, estimator, X, y):
-        """Return scores in [0, 1] and their mean.
+        """Return the scores of records in [0, 1], and their mean.
 
         Raise ScoreContractError unless there is one number per record, and for numbers that are
         better than the declared range allows.
@@ -153,18 +153,19 @@ class CustomScore(ClippedMetric):
         y = self.check_input(estimator, X, y)
         scores = self._unclipped_values(estimator, X, y)
         if scores.shape != (len(y),):
-            description = f"shape {scores.shape}"
+            result_text = f"shape {scores.shape}"
             if scores.ndim == 0:
-                description = f"the single number {self.sign * float(scores):.4g}"
+                result_text = f"the single number {self.sign * float(scores):.4g}"
             raise ScoreContractError(
                 f"PerRecordScore {self.name} must give one number per record, an array of shape "
-                f"({len(y)},) here, got {description}. Return the numbers before they are "
+                f"({len(y)},) here, got {result_text}. Return the numbers before they are "
                 "averaged. The holdout was not queried."
             )
         is_above = scores > self.upper + _SLACK * (self.upper - self.lower)
         if is_above.any():
-            self._refuse_range(float(np.nanmax(scores)), int(is_above.sum()), len(y))
-        evaluation = self._evaluated(estimator, self._unit_scores(scores, True), y)
+            self._raise_range_error(float(np.nanmax(scores)), int(is_above.sum()), len(y))
+        unit_scores = self._unit_scores(scores, is_clipped=True)
+        evaluation = self._evaluated(estimator, unit_scores, y)
         return evaluation.per_record, evaluation.value
 
     def check_training(self, estimator, X, y):
@@ -177,19 +178,19 @@ class CustomScore(ClippedMetric):
 
     def check_clipping(self, clipping):
         if clipping is not None and clipping.n_clipped:
-            self._refuse_range(clipping.lowest_unclipped, clipping.n_clipped, clipping.n)
+            self._raise_range_error(clipping.lowest_unclipped, clipping.n_clipped, clipping.n)
 
-    def _refuse_range(self, extreme_score, n_outside, n):
-        """Raise the error for scores of training records outside the declared range.
+    def _raise_range_error(self, extreme_score, n_outside, n):
+        """Raise the error for scores outside the declared range, of ``n_outside`` of ``n`` records.
 
-        ``extreme_score`` is the one farthest outside, in score units.
+        ``extreme_score`` is the one farthest outside, in score units: negated for a loss.
         """
-        declared_range, _ = self._limit_and_advice()
-        number = self.sign * extreme_score
-        lowest, highest = sorted((self.sign * self.lower, self.sign * self.upper))
-        # An example that contains the number, and more than it.
-        lowest = min(lowest, 2.0 * number, 0.0) if number < lowest else lowest
-        highest = max(highest, 2.0 * number, 0.0) if number > highest else highest
+        range_text, _ = self._limit_and_advice()
+        extreme_number = self.sign * extreme_score  # as the caller's function returned it
+        lower, upper = sorted((self.sign * self.lower, self.sign * self.upper))
+        # The suggested range contains the number, and more than it.
+        lower = min(lower, 2.0 * extreme_number, 0.0) if extreme_number < lower else lower
+        upper = max(upper, 2.0 * extreme_number, 0.0) if extreme_number > upper else upper
         function_name = getattr(self.function, "__name__", "function")
         loss_text = ", with greater_is_better=False for a loss"
         argument = ""
@@ -197,9 +198,9 @@ class CustomScore(ClippedMetric):
             loss_text = ""
             argument = ", greater_is_better=False"
         raise ScoreContractError(
-            f"PerRecordScore {self.name} was declared with numbers from {declared_range}, got "
-            f"{number:.6g} on a training record ({n_outside:,} of {n:,} are outside). Declare the "
-            f"possible range, such as PerRecordScore({function_name}, {lowest:.4g}, {highest:.4g}"
-            f"{argument}){loss_text}. In the function, clip only rare outliers. The holdout was "
-            "not queried."
+            f"PerRecordScore {self.name} was declared with numbers from {range_text}, got "
+            f"{extreme_number:.6g} on a training record ({n_outside:,} of {n:,} are outside). "
+            f"Declare the possible range, such as PerRecordScore({function_name}, {lower:.4g}, "
+            f"{upper:.4g}{argument}){loss_text}. In the function, clip only rare outliers. The "
+            "holdout was not queried."
         )

@@ -29,8 +29,8 @@ def calibrated_scores(
     """Return one minus the losses of calibrated probabilities of two classes.
 
     Probabilities are those of normal scores with equal variances in both classes, at the distance
-    of the class means that has the expected loss. Otherwise scores are 0 or 1: if no distance up to
-    a limit has it, or if the loss is not clearly below that of chance.
+    of the class means that has the expected loss. Scores are 0 or 1 if no distance up to 12
+    standard deviations has it, or if the loss is at least 95% of that of chance.
 
     Parameters
     ----------
@@ -44,26 +44,30 @@ def calibrated_scores(
     """
 
     def losses_at(distance):
-        """Return losses of records, positive ones first, and the probabilities of these losses."""
+        """Return losses, of positive records first, and the probability of each.
+
+        ``distance`` is that of the class means, in standard deviations.
+        """
         shifts = 0.5 * distance * np.array([[1.0], [-1.0]])  # of positive and negative records
         log_odds = logit(prevalence) + distance * (_NORMAL_QUANTILES + shifts)
         losses = loss_of_probability(expit(np.array([[1.0], [-1.0]]) * log_odds)).ravel()
-        weights = np.repeat([prevalence, 1.0 - prevalence], _N_QUANTILES) / _N_QUANTILES
-        return losses, weights
+        probabilities = np.repeat([prevalence, 1.0 - prevalence], _N_QUANTILES) / _N_QUANTILES
+        return losses, probabilities
 
-    def excess(distance):
-        losses, weights = losses_at(distance)
-        return float(weights @ losses) - (1.0 - score)
+    def excess_loss(distance):
+        losses, probabilities = losses_at(distance)
+        return float(probabilities @ losses) - (1.0 - score)
 
-    loss_of_chance = excess(0.0) + 1.0 - score
+    loss_of_chance = excess_loss(0.0) + 1.0 - score
     is_better_than_chance = 1.0 - score < _MAX_LOSS_RATIO * loss_of_chance
-    if not (is_better_than_chance and excess(_MAX_DISTANCE) < 0.0):
+    if not (is_better_than_chance and excess_loss(_MAX_DISTANCE) < 0.0):
         return PlannedScores.of_proportion(score)
-    losses, weights = losses_at(crossing(excess, _MAX_DISTANCE, 0.0, rtol=1e-6))
+    losses, probabilities = losses_at(crossing(excess_loss, _MAX_DISTANCE, 0.0, rtol=1e-6))
     scores = 1.0 - losses
-    order = np.argsort(scores)
-    positions = np.searchsorted(np.cumsum(weights[order]), _PROBABILITIES)
-    quantiles = scores[order][np.minimum(positions, scores.size - 1)]
+    ascending_order = np.argsort(scores)
+    cumulative_probabilities = np.cumsum(probabilities[ascending_order])
+    positions = np.searchsorted(cumulative_probabilities, _PROBABILITIES)
+    quantiles = scores[ascending_order][np.minimum(positions, scores.size - 1)]
     return PlannedScores(np.clip(quantiles, 0.0, 1.0), " of calibrated probabilities")
 
 
@@ -73,17 +77,17 @@ def normal_error_scores(loss: Callable[[Array], Array], score: float) -> Planned
     Parameters
     ----------
     loss : callable
-        Loss of each error, up to a factor. It takes and returns arrays of the same shape.
+        Loss of each error, up to a constant factor. It takes and returns arrays of the same shape.
     score : float
         One minus the expected loss, in [0, 1]. Losses above 1 count as 1.
     """
     losses = loss(_NORMAL_QUANTILES)
-    losses = np.minimum((1.0 - score) / losses.mean() * losses, 1.0)
-    return PlannedScores(np.sort(1.0 - losses), " of normal errors")
+    scaled_losses = np.minimum((1.0 - score) / losses.mean() * losses, 1.0)
+    return PlannedScores(np.sort(1.0 - scaled_losses), " of normal errors")
 
 
 def pinball_loss_of_quantile(alpha: float) -> Callable[[Array], Array]:
-    """Return the pinball loss of normal targets that are predicted by their quantile ``alpha``."""
+    """Return a function: pinball losses of standard normal targets for their quantile ``alpha``."""
 
     def loss(targets):
         errors = targets - ndtri(alpha)

@@ -75,7 +75,7 @@ def dependence_of_scheme(scheme: Any) -> str:
     Returns
     -------
     str
-        A key of the tables above.
+        ``"records"``, ``"groups"``, ``"given the rest"``, ``"dependent"`` or ``"past"``.
     """
     if scheme.calendar is not None:
         return "past"

@@ -37,7 +37,7 @@ class RatioOfCounts:
 
     @classmethod
     def without_range(cls, name: str, options: Any) -> Any:
-        """Return the metric; ``options`` have no effect."""
+        """Return the metric with the range [0, 1]; ``options`` have no effect."""
         return cls(name=name, lower=0.0, upper=1.0)  # type: ignore[call-arg] # of the metric
 
     @staticmethod
@@ -63,13 +63,13 @@ class RatioOfCounts:
         Parameters
         ----------
         actual, predicted : ndarray of bool, shape (n,)
-            As for :meth:`counts`.
+            Which records are positive, and which are predicted as positive.
 
         Returns
         -------
         hits, counted : ndarray of bool, shape (n,)
-            All hits count. The score is the ratio of both numbers, or F1 of it, by
-            :attr:`ratio_kind`.
+            All hits count. The score is the proportion of hits among the records that count, or F1
+            as a function of it, by :attr:`ratio_kind`.
         """
         return cls.counts(actual, predicted)
 
@@ -99,9 +99,9 @@ class RatioOfCounts:
         in_subgroup: bool = False,
         is_private: bool = False,
     ) -> str:
-        """Return the method that proves a row, as `Metric.proof`.
+        """Return the name of the method that proves a row of a final report, empty without one.
 
-        Differences of two models need a fixed denominator.
+        Differences of two models need a denominator that does not depend on predictions.
         """
         if not is_difference:
             return proofs.CLASS_SHARE.get(dependence, "")

@@ -113,8 +113,8 @@ def metric_without_range(name: Any) -> Metric | None:
     """
     if not isinstance(name, str):
         return None
-    family, _, number_text = name.rpartition("_")
-    metric_class = METRICS.get(name) or METRICS.get(family)
+    name_without_number, _, number_text = name.rpartition("_")
+    metric_class = METRICS.get(name) or METRICS.get(name_without_number)
     if metric_class is None:
         return None
     options: dict[str, float] = {}
@@ -144,7 +144,7 @@ def statistic_of(name: str) -> Statistic:
     Parameters
     ----------
     name : str
-        As for :func:`metric_without_range`.
+        A name, with or without a number at its end, such as ``top_k_accuracy_3``.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def statistic_of(name: str) -> Statistic:
     Raises
     ------
     ValueError
-        If no metric has that name.
+        If no metric has that name, or a number is missing or invalid.
     """
     metric = metric_without_range(name)
     if metric is None:

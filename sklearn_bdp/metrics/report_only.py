@@ -1,6 +1,6 @@
 """Metrics of final reports without a proven interval, such as rankings, calibration and errors.
 
-Their intervals come from values without each sampling unit (theory G28). Searches support those
+Their intervals come from scores without each sampling unit (theory G28). Searches support those
 that scikit-learn has, too, with approximate limits (:mod:`sklearn_bdp.metrics.approximate`).
 """
 
@@ -31,14 +31,18 @@ from sklearn_bdp.metrics.statistics import class_cells, confusion_cells, mean_lo
 
 
 def _matthews_terms(y, predictions):
-    """Yield the mask of correct predictions, then for each class those of actual and predicted."""
+    """Yield the mask of correct predictions, then two for each class: by target, by prediction."""
     yield y == predictions
     for label in np.unique([*np.unique(y), *np.unique(predictions)]):
         yield from (y == label, predictions == label)
 
 
 def _matthews_of_sums(n, n_hits, *sums):
-    """Return Matthews' correlation from weighted sums: of ones, and of the terms of records."""
+    """Return Matthews' correlation from weighted sums over records.
+
+    They are the weights of all records, of correct predictions, and then for each class those of
+    its targets and of its predictions.
+    """
     actual = np.array(sums[0::2])
     predicted = np.array(sums[1::2])
     covariance = n_hits * n - np.sum(actual * predicted, axis=0)
@@ -164,10 +168,10 @@ class NetBenefit(Metric):
             return [("true positive{s}", (y == 1) & (predictions >= threshold))]
 
         return Statistic(
-            "chances",
-            ratio(benefit),
-            "raw",
-            cells,
+            response="chances",
+            left_out=ratio(benefit),
+            scale="raw",
+            cells=cells,
             min_tested_alphas=(0.001, 0.002),
             corrects_skewness=(True, True),
         )
@@ -182,16 +186,19 @@ def _squared_errors(y, predictions):
 
 
 def _r2_of_sums(n, y_sum, y_squared_sum, squared_error_sum):
-    """Return R² from the number of records and sums over records."""
+    """Return R² from weighted sums over records; ``n`` is the sum of the weights."""
     total_sum_of_squares = y_squared_sum - divide(y_sum**2, n)
     return 1.0 - divide(squared_error_sum, total_sum_of_squares)
 
 
 def _r2_about(center):
-    """Return the ``left_out`` function of R² about a fixed number, the mean training target."""
+    """Return the function that computes R² about the mean training target without each unit.
+
+    ``center`` is that mean.
+    """
     return of_sums(
         lambda y, predictions: ((y - center) ** 2, _squared_errors(y, predictions)),
-        lambda _, squares, loss: 1.0 - loss / squares,
+        lambda _, squared_deviations, squared_errors: 1.0 - squared_errors / squared_deviations,
     )
 
 
@@ -213,7 +220,7 @@ class R2(Metric):
 
 
 def _root_mean(n, squared_error_sum):
-    """Return the root of a mean; rounding errors below 0 count as 0."""
+    """Return the root mean squared error from the sum of weights ``n`` and of squared errors."""
     return np.sqrt(divide(np.maximum(squared_error_sum, 0.0), n))
 
 
@@ -235,7 +242,7 @@ class RootMeanSquaredError(Metric):
 
 
 def _relative_error(y, predictions):
-    """Return the absolute error of each record over its floored absolute target."""
+    """Return each record's absolute error divided by its absolute target, or by epsilon for 0."""
     return np.abs(y - predictions) / np.maximum(np.abs(y), np.finfo(float).eps)
 
 

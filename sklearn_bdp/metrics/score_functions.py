@@ -114,17 +114,17 @@ class ScoreFunction:
 
     @property
     def is_classification(self) -> bool:
-        """Whether its approximate interval is that of a proportion."""
+        """Whether the approximate interval of the score is that of a proportion."""
         return self.form in (ScoreForm.CONFUSION, ScoreForm.RANKING)
 
     @property
     def needs_one_output(self) -> bool:
-        """Whether its interval needs targets of one output."""
+        """Whether the interval of the score needs targets of one output."""
         return self.form is ScoreForm.MEDIAN_ERROR
 
     @property
     def is_tested_far(self) -> bool:
-        """Whether limits were simulated down to the smallest failure probabilities."""
+        """Whether limits were simulated down to a failure probability of 1e-4, not only 1e-3."""
         return self.form in (*SQUARED_FORMS, ScoreForm.CONFUSION)
 
 

@@ -75,8 +75,9 @@ def scorer_metric(
     Returns
     -------
     BoundedMetric
-        An :class:`~sklearn_bdp.metrics.approximate.ApproximateMetric` if no bound is proven, and
-        also if its bound is not used, for instance for errors whose range is not declared.
+        An :class:`~sklearn_bdp.metrics.approximate.ApproximateMetric` if no bound is proven or its
+        bound is not used, for instance for errors whose range is not declared. Otherwise a metric
+        with a proven bound.
 
     Raises
     ------
@@ -126,21 +127,27 @@ def _is_approximate(scoring, y, error):
 
 
 def _proof_needed_error(error, scoring, setting, *, has_class_bounds):
-    """Return the error for a scorer without a proven bound, if a setting needs one."""
+    """Return the error for a scorer without a proven bound, if a setting needs one.
+
+    ``error`` is that of :func:`get_metric`. ``setting`` is the text of a parameter and its value.
+    """
     name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", scoring)
     parameter = setting.partition("=")[0]
-    fix = ""
+    advice = ""
     if parameter in _DEFAULTS_WITHOUT_PROOF:
-        fix = f" To choose by {name}, leave {parameter}={_DEFAULTS_WITHOUT_PROOF[parameter]!r}."
+        advice = f" To choose by {name}, leave {parameter}={_DEFAULTS_WITHOUT_PROOF[parameter]!r}."
     if not has_class_bounds:
-        means = [metric for metric in available_metrics() if METRICS[metric].is_mean]
+        names_of_means = [
+            metric_name for metric_name in available_metrics() if METRICS[metric_name].is_mean
+        ]
         return UnboundedMetricError(
             f"scoring={name!r} has no proven bound. Under {setting}, only means over "
-            f"records choose candidates: {', '.join(means)}.{fix}"
+            f"records choose candidates: {', '.join(names_of_means)}.{advice}"
         )
-    candidates = "candidates." if fix else f"candidates: {', '.join(available_metrics())}."
+    names_text = "" if advice else f": {', '.join(available_metrics())}"
     return UnboundedMetricError(
-        f"{error} Under {setting} only metrics with a proven bound choose {candidates}{fix}"
+        f"{error} Under {setting} only metrics with a proven bound choose candidates{names_text}."
+        f"{advice}"
     )
 
 
@@ -150,7 +157,7 @@ def check_scoring(scoring: Any) -> None:
     Parameters
     ----------
     scoring : object
-        As for :func:`scorer_metric`.
+        A name, a scorer, a `PerRecordScore`, a metric or None.
 
     Raises
     ------
@@ -193,7 +200,7 @@ def own_score(estimator: Any, X: Any, y: ArrayLike) -> float:
 def _has_undeclared_range(metric, scoring, y):
     """Return whether a scorer of errors of one-dimensional targets has no declared range.
 
-    ``metric`` would clip the errors at the range of the training targets.
+    ``metric`` is the metric with a proven bound for ``scoring``.
     """
     is_undeclared = isinstance(metric, ClippedError) and bool(metric.note)
     return is_undeclared and _is_scorer(scoring) and np.ndim(y) == 1
@@ -248,37 +255,37 @@ def cross_validated_reference(
         :meth:`ApproximateMetric.with_range
         <sklearn_bdp.metrics.approximate.ApproximateMetric.with_range>`.
     reference : TrainingReference
-        The spread of the score on training records, without an interval if theory G34 has none.
+        Score on training records, and its spread or a reason for no interval (theory G34).
         For a scorer that calls the model itself, it has only the mean score of the folds.
     """
     if not folds:
         splitter = check_cv(_N_FOLDS, y, classifier=is_classifier(estimator))
         splitter = splitter if groups is None else GroupKFold(_N_FOLDS)
         folds = list(splitter.split(np.zeros(len(as_labels(y))), y, groups))
-    predictions = []
-    scores = []
+    fold_predictions = []
+    fold_scores = []
     for train, test in folds:
         model = clone(estimator).fit(safe_indexing(X, train), safe_indexing(y, train))
         X_test = safe_indexing(X, test)
         y_test = safe_indexing(y, test)
         if metric.uses_predictions_only:
-            predictions.append(metric.predictions(model, X_test, y_test))
+            fold_predictions.append(metric.predictions(model, X_test, y_test))
         else:
-            scores.append(metric.score_model(model, X_test, y_test))
+            fold_scores.append(metric.score_model(model, X_test, y_test))
     if not metric.uses_predictions_only:
-        return metric.with_range(scores), TrainingReference(score=float(np.mean(scores)))
+        return metric.with_range(fold_scores), TrainingReference(score=float(np.mean(fold_scores)))
     unit_codes = None
     if groups is not None:
-        codes = np.unique(np.asarray(groups), return_inverse=True)[1]
-        unit_codes = np.concatenate([codes[test] for _, test in folds])
-    pooled = Predictions.concatenate(predictions)
-    return reference_of_predictions(metric, pooled, unit_codes=unit_codes, **holdout_facts)
+        group_codes = np.unique(np.asarray(groups), return_inverse=True)[1]
+        unit_codes = np.concatenate([group_codes[test] for _, test in folds])
+    predictions = Predictions.concatenate(fold_predictions)
+    return reference_of_predictions(metric, predictions, unit_codes=unit_codes, **holdout_facts)
 
 
 def reference_of_predictions(
     metric: ApproximateMetric, predictions: Predictions, **holdout_facts: Any
 ) -> tuple[ApproximateMetric, TrainingReference]:
-    """Return the metric with its public range, and the spread of its score.
+    """Return the metric with its public range, and its score and spread on training records.
 
     Parameters
     ----------
@@ -298,7 +305,7 @@ def reference_of_predictions(
         The metric with its public range, which follows from the score of these predictions. The
         metric itself if a caller passed the predictions, or if their score is undefined.
     reference : TrainingReference
-        The spread of the score on training records, without an interval if theory G34 has none.
+        Score on training records, and its spread or a reason for no interval (theory G34).
     """
     reference = metric.training_reference(predictions, **holdout_facts)
     # Predictions of a caller may be of records that the model was fitted on. Their loss is too

@@ -244,11 +244,11 @@ def _scores_by_accuracy(classifier):
     It does without such a method, if the method is that of all classifiers, and for other classes
     of scikit-learn and this package without another ``scoring``.
     """
-    module = getattr(getattr(type(classifier), "score", None), "__module__", "sklearn.base")
-    if module == "sklearn.base":
+    score_module = getattr(getattr(type(classifier), "score", None), "__module__", "sklearn.base")
+    if score_module == "sklearn.base":
         return True
     # Searches and similar estimators use ``scoring``, by default the model's own score.
-    is_of_sklearn = module.split(".")[0] in ("sklearn", "sklearn_bdp")
+    is_of_sklearn = score_module.split(".")[0] in ("sklearn", "sklearn_bdp")
     return is_of_sklearn and getattr(classifier, "scoring", None) in (None, "accuracy")
 
 
@@ -327,20 +327,20 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
             f"scoring={function_name} is not supported: the range of its values, and how far one "
             f"record can move them, are unknown. {_WRAP_IT}"
         )
-    options, unsupported = _scorer_options(scorer, METRICS[name])
-    unsupported = _unsupported_setting(scorer, name) or unsupported
-    if unsupported:
+    options, argument_text = _scorer_options(scorer, METRICS[name])
+    unsupported_text = _unsupported_setting(scorer, name) or argument_text
+    if unsupported_text:
         raise UnboundedMetricError(
-            f"scoring is made from {function_name} with {unsupported}, for which no bound is "
+            f"scoring is made from {function_name} with {unsupported_text}, for which no bound is "
             f"proved. Use scoring={name!r}. {_WRAP_IT}"
         )
     return name, options
 
 
 def _metric_of_function(function_name):
-    """Return the name of the metric of scikit-learn's score function, None for an unknown one.
+    """Return the name of the metric of a score function of scikit-learn, None for an unknown one.
 
-    Raise UnboundedMetricError for a function without a proven bound.
+    Raise UnboundedMetricError for a function that `SCORE_FUNCTIONS` rejects.
     """
     base_name = function_name.removesuffix("_score")
     for name in (f"neg_{base_name}", f"neg_{base_name.removesuffix('_loss')}", base_name):
@@ -352,35 +352,36 @@ def _metric_of_function(function_name):
 
 
 def _scorer_options(scorer, metric_class):
-    """Return a scorer's options of the metric, and a text of an argument that is not supported.
+    """Return the metric's options by name, and the text of an argument that is not supported.
 
-    The text is empty if all arguments are options, are ignored or have their default value.
+    They are from the scorer's arguments. The text is empty if each of these is an option, is
+    ignored or has its default value.
     """
     parameters = inspect.signature(scorer._score_func).parameters
     options: dict[str, Any] = {}
-    unsupported = ""
+    unsupported_text = ""
     for key, value in scorer._kwargs.items():
         if key in metric_class.options:  # with the same meaning in scikit-learn
             options[key] = value
         elif key not in metric_class.ignored_arguments:
             is_default = key in parameters and value is parameters[key].default
             if not is_default:
-                unsupported = f"{key}={value!r}"
-    return options, unsupported
+                unsupported_text = f"{key}={value!r}"
+    return options, unsupported_text
 
 
-def _unsupported_setting(scorer, name):
+def _unsupported_setting(scorer, metric_name):
     """Return a text of the sign, response or metadata that differs from those of the metric.
 
     The text is empty if nothing differs.
     """
-    metric_class: Any = METRICS[name]
-    response = scorer._response_method
-    methods = response if isinstance(response, list | tuple) else (response,)
-    if scorer._sign != (-1 if name.startswith("neg_") else 1):
+    metric_class: Any = METRICS[metric_name]
+    response_method = scorer._response_method
+    methods = response_method if isinstance(response_method, list | tuple) else (response_method,)
+    if scorer._sign != (-1 if metric_name.startswith("neg_") else 1):
         return "the wrong greater_is_better (it would look for the worst model)"
     if tuple(methods) != metric_class.methods:
-        return f"response_method={response!r}"
+        return f"response_method={response_method!r}"
     if requests_metadata(scorer):
         return "sample weights or other metadata"
     return ""

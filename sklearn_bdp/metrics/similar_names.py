@@ -76,12 +76,12 @@ def same_metric(name: str, names: Iterable[str]) -> str:
     str
         One of ``names``, or of the metrics in `SYNONYMS`; empty if the name means none of them.
     """
-    normalized = _plain(name)
-    metrics = {_plain(metric): metric for metric in names}
-    stem = normalized.removesuffix("score").removesuffix("loss").removeprefix("neg")
-    for candidate in (normalized, f"neg{normalized}", f"{normalized}score", stem, f"neg{stem}"):
-        if candidate in SYNONYMS or candidate in metrics:
-            return SYNONYMS.get(candidate) or metrics[candidate]
+    plain_name = _plain(name)
+    metric_by_plain_name = {_plain(metric): metric for metric in names}
+    stem = plain_name.removesuffix("score").removesuffix("loss").removeprefix("neg")
+    for variant in (plain_name, f"neg{plain_name}", f"{plain_name}score", stem, f"neg{stem}"):
+        if variant in SYNONYMS or variant in metric_by_plain_name:
+            return SYNONYMS.get(variant) or metric_by_plain_name[variant]
     return ""
 
 
@@ -100,18 +100,20 @@ def similar_metric(name: str, names: Iterable[str]) -> str:
     str
         One of ``names``, or of the metrics in `SYNONYMS`; empty if no name is similar.
     """
-    metrics = {_plain(metric): metric for metric in names}
-    if metric := same_metric(name, metrics.values()):
+    metric_by_plain_name = {_plain(metric): metric for metric in names}
+    if metric := same_metric(name, metric_by_plain_name.values()):
         return metric
-    normalized = _plain(name)
+    plain_name = _plain(name)
     completions = [
-        metric for candidate, metric in metrics.items() if candidate.startswith(normalized)
+        metric
+        for plain_metric, metric in metric_by_plain_name.items()
+        if plain_metric.startswith(plain_name)
     ]
-    matches = difflib.get_close_matches(
-        normalized, [*metrics, *SYNONYMS], n=1, cutoff=_MIN_SIMILARITY
+    close_plain_names = difflib.get_close_matches(
+        plain_name, [*metric_by_plain_name, *SYNONYMS], n=1, cutoff=_MIN_SIMILARITY
     )
-    matches = [SYNONYMS.get(match) or metrics[match] for match in matches]
-    return next(iter([*completions, *matches] if normalized else matches), "")
+    matches = [SYNONYMS.get(match) or metric_by_plain_name[match] for match in close_plain_names]
+    return next(iter([*completions, *matches] if plain_name else matches), "")
 
 
 def unknown_metric_error(
@@ -126,7 +128,7 @@ def unknown_metric_error(
     available : sequence of str
         Metrics with a proven interval.
     names : iterable of str, default=()
-        Further metrics that exist.
+        Further metrics that exist; empty for a plan, which takes no scorers.
 
     Returns
     -------
@@ -134,12 +136,12 @@ def unknown_metric_error(
         With the metric, or the call of ``make_scorer``, that the name may mean, or else with the
         available metrics.
     """
-    metric = similar_metric(name, [*available, *names])
-    hint = f" Did you mean {metric!r}?" if metric else ""
-    if metric.endswith("_error"):
+    similar_name = similar_metric(name, [*available, *names])
+    hint = f" Did you mean {similar_name!r}?" if similar_name else ""
+    if similar_name.endswith("_error"):
         hint += " For a classifier, use 'neg_brier_score' or 'neg_log_loss'."
     scorer_arguments = _FUNCTIONS.get(_plain(name).removesuffix("score"))
-    if scorer_arguments is not None and names:  # plans, without names, do not accept scorers
+    if scorer_arguments is not None and names:
         hint = f" Pass scoring=make_scorer({scorer_arguments})."
     hint = hint or (
         f" Metrics with a proven interval: {', '.join(available)}. "

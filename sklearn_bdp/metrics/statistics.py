@@ -68,28 +68,33 @@ def count_ratio(counts: Any) -> Statistic:
         return numerator > 0, (denominator > 0) & (numerator == 0)
 
     def cells(y, predictions):
-        # The nouns of both sets follow from four records, one of each outcome.
+        # The nouns of both sets follow from four records, in the order of `_OUTCOME_NOUNS`.
         nouns = [
             " or ".join(itertools.compress(_OUTCOME_NOUNS, is_inside))
             for is_inside in hits_and_misses(np.array([1, 1, 0, 0]), np.array([1, 0, 1, 0]))
         ]
         return list(zip(nouns, hits_and_misses(y, predictions), strict=True))
 
-    left_out = of_sums(
-        ratio_terms, lambda _, numerator, denominator: divide(numerator, denominator)
-    )
     return Statistic(
-        "labels", left_out, "unit", cells, min_tested_alphas=MIN_TESTED_ALPHAS_OF_CLASS_SHARES
+        response="labels",
+        left_out=of_sums(
+            ratio_terms, lambda _, numerator, denominator: divide(numerator, denominator)
+        ),
+        scale="unit",
+        cells=cells,
+        min_tested_alphas=MIN_TESTED_ALPHAS_OF_CLASS_SHARES,
     )
 
 
 def mean_loss(loss: Any, response: Any = "values", **statistic_options: Any) -> Statistic:
     """Return the statistic of minus the mean of ``loss(y, predictions)``.
 
-    ``response`` is the kind of predictions, as in `Statistic`, and ``statistic_options`` are other
-    fields of it.
+    ``response`` is the kind of predictions, and ``statistic_options`` are other fields of
+    `Statistic`.
     """
-    return Statistic(response, ratio(loss), "loss", is_negated=True, **statistic_options)
+    return Statistic(
+        response=response, left_out=ratio(loss), scale="loss", is_negated=True, **statistic_options
+    )
 
 
 def pinball_statistic(alpha: float) -> Statistic:
@@ -127,4 +132,6 @@ def top_k_statistic(k: int) -> Statistic:
             (f"record{{s}} whose class is not among the {k} likeliest", ~is_hit),
         ]
 
-    return Statistic("all_chances", ratio(is_among_likeliest), "unit", cells)
+    return Statistic(
+        response="all_chances", left_out=ratio(is_among_likeliest), scale="unit", cells=cells
+    )

@@ -35,30 +35,36 @@ def metric_table() -> str:
     for name, metric_class in METRICS.items():
         names_by_class.setdefault(metric_class, []).append(name)
     rows = [_table_row(names, metric_class) for metric_class, names in names_by_class.items()]
-    rows.sort(key=lambda row: (row[3] != "proven", row[0]))
+    rows.sort(key=lambda row: (row[3] != "proven", row[0]))  # by "in a search", then by name
     lines = [_HEADER, ("---",) * len(_HEADER), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def _table_row(names, metric_class):
-    """Return the texts of a row of the table, one for each column."""
+    """Return the texts of a row of the table, one for each column.
+
+    ``names`` are those under which the class is registered.
+    """
     name = names[0]
     shown_name = f"`{name}`"
     if metric_class.needs_number and not metric_class.can_rank:
         shown_name = f"`{name}_0.2`"
-    options = ""
+    options_text = ""
     if metric_class.can_rank:  # options of get_metric
-        options = ", ".join(f"`{option}=`" for option in metric_class.options)
-    aliases = ", ".join(f"`{alias}`" for alias in names[1:])
-    shown_name += "".join(f" ({text})" for text in (options, aliases) if text)
-    score = inspect.getdoc(metric_class).splitlines()[0].rstrip(".").replace("``", "`")
+        options_text = ", ".join(f"`{option}=`" for option in metric_class.options)
+    aliases_text = ", ".join(f"`{alias}`" for alias in names[1:])
+    shown_name += "".join(f" ({text})" for text in (options_text, aliases_text) if text)
+    score_text = inspect.getdoc(metric_class).splitlines()[0].rstrip(".").replace("``", "`")
     lower, upper = metric_class.score_range
-    range_text = metric_class.range_text or f"{_end(lower, 'lower')}, {_end(upper, 'upper')}"
-    dependences = _proven_dependences(name, metric_class)
-    return shown_name, score, range_text, _search_interval(name, metric_class), dependences
+    range_text = metric_class.range_text or (
+        f"{_range_end_text(lower, 'lower')}, {_range_end_text(upper, 'upper')}"
+    )
+    search_text = _search_interval_text(name, metric_class)
+    proof_text = _proven_dependences_text(name, metric_class)
+    return shown_name, score_text, range_text, search_text, proof_text
 
 
-def _search_interval(name, metric_class):
+def _search_interval_text(name, metric_class):
     """Return the text of the column "in a search"."""
     if metric_class.can_rank:
         return "proven"
@@ -67,7 +73,7 @@ def _search_interval(name, metric_class):
     return "proven for records" if metric_class.is_ratio else "approximate"
 
 
-def _end(value, end_name):
+def _range_end_text(value, end_name):
     """Return the text of one end of a range, with a bracket, or a parenthesis if it is infinite.
 
     ``end_name`` is "lower" or "upper".
@@ -80,8 +86,8 @@ def _end(value, end_name):
     return delimiter + number if end_name == "lower" else number + delimiter
 
 
-def _proven_dependences(name, metric_class):
-    """Return the text of the last column, for rows about one model."""
+def _proven_dependences_text(name, metric_class):
+    """Return the kinds of dependence with a proven row about one model, or a dash."""
     metric = _any_metric(name, metric_class)
     proven_words = [
         table_word for dependence, table_word in _DEPENDENCES.items() if metric.proof(dependence)
