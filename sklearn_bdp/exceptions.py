@@ -52,7 +52,7 @@ class LedgerUnavailableError(LedgerError):
 
 
 class LedgerBusyError(LedgerUnavailableError):
-    """Another process or thread used the ledger at the same time, usually beyond the timeout."""
+    """Another process or thread used the ledger, usually for longer than the timeout."""
 
 
 class ProcessBoundaryError(RuntimeError):
@@ -83,7 +83,7 @@ class ScoreContractError(ValueError):
 
 
 class UnboundedMetricError(ValueError):
-    """The metric has no proven bound of its range or sensitivity, which is needed here."""
+    """The metric has no proven bound of its range or sensitivity, and the call needs one."""
 
 
 class UnknownFeaturesError(ValueError):

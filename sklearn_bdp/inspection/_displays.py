@@ -62,9 +62,9 @@ class Display:
 
 
 def finish(ax, *, above=False, **labels):
-    """Set labels, a faint grid and a frameless legend.
+    """Set labels, a faint grid and a frameless legend of axes.
 
-    ``labels`` are keyword arguments of ``ax.set``. With ``above``, the legend is above the axes.
+    ``labels``: keyword arguments of ``ax.set``; ``above``: whether the legend is above the axes.
     """
     ax.set(**labels)
     ax.grid(alpha=0.3, linewidth=0.5)
@@ -106,8 +106,8 @@ class HoldoutSearchDisplay(Display):
     baseline : float or None, default=None
         Score of a constant prediction: the proportion of the largest class for accuracy, one
         divided by the number of classes for balanced accuracy, 1/2 for ROC AUC, None for other
-        metrics. A zoomed axis is extended to it if it is a little below all scores. The legend
-        shows it in any case.
+        metrics. A zoomed axis is extended to it if its distance below the shown scores is less than
+        their range. The legend shows it in any case.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class HoldoutSearchDisplay(Display):
         is_answered = np.asarray(results["answered_from"]) != "unanswered"
         ranking_scores = np.where(is_answered, np.nan_to_num(verified_scores, nan=-np.inf), -np.inf)
         selected_row = getattr(search, "best_index_", -1)
-        labels = None
+        tick_labels = None
         if param is None:
             param = _only_parameter(results["params"])
         x_label = param
@@ -217,14 +217,7 @@ class HoldoutSearchDisplay(Display):
             position = np.arange(1, len(shown_rows) + 1)
             x_label = f"candidate, by verified score ({len(shown_rows):,} of {len(ranked_rows):,})"
         else:
-            shown_rows, position, labels = _by_parameter(results, param, ranking_scores)
-        # With several metrics, ``refit`` is the name of the one that ranks.
-        metric_name: Any = getattr(search, "refit", None)
-        if f"holdout_score_{metric_name}" not in results:
-            metric_name = getattr(search, "scoring", None)
-        default_name = "score"
-        if isinstance(metric_name, str):
-            default_name = metric_name.replace("_", " ")
+            shown_rows, position, tick_labels = _by_parameter(results, param, ranking_scores)
         return cls(
             position=position,
             cv_score=cv_scores[shown_rows],
@@ -233,14 +226,17 @@ class HoldoutSearchDisplay(Display):
             holdout_upper=np.asarray(results["holdout_upper"])[shown_rows],
             answered_from=np.asarray(results["answered_from"])[shown_rows],
             best=next((index for index, row in enumerate(shown_rows) if row == selected_row), None),
-            tick_labels=labels,
+            tick_labels=tick_labels,
             x_label=x_label,
-            score_name=score_name or default_name,
+            score_name=score_name or _default_score_name(search),
             baseline=getattr(getattr(search, "certificate_", None), "baseline", None),
         ).plot(ax=ax, **kwargs)
 
     def _draw(self, ax, kwargs):
-        """Draw the scores and, if known, the baseline and the selected candidate."""
+        """Draw the scores and, if known, the baseline and the selected candidate.
+
+        ``kwargs``: for ``plot`` of the verified scores.
+        """
         from matplotlib import rcParams
 
         x = np.asarray(self.position, dtype=float)
@@ -296,34 +292,47 @@ class HoldoutSearchDisplay(Display):
         finish(ax, above=True, xlabel=x_label, ylabel=self.score_name)
 
 
-def _only_parameter(candidates):
-    """Return the only parameter with several values among the candidates, None if not exactly one.
+def _default_score_name(search):
+    """Return the name of the metric that ranks, without underscores, or "score"."""
+    # With several metrics, ``refit`` is the name of the one that ranks.
+    metric_name: Any = getattr(search, "refit", None)
+    if f"holdout_score_{metric_name}" not in search.cv_results_:
+        metric_name = getattr(search, "scoring", None)
+    return metric_name.replace("_", " ") if isinstance(metric_name, str) else "score"
 
-    ``candidates``: parameters of each candidate, by name.
+
+def _only_parameter(params_of_candidates):
+    """Return the name of the only parameter with several values, None if there is not exactly one.
+
+    ``params_of_candidates``: list of the candidates' parameters by name.
     """
-    names = {name for params in candidates for name in params}
-    values_by_name = {name: {repr(params.get(name)) for params in candidates} for name in names}
-    searched_names = [name for name in names if len(values_by_name[name]) > 1]
+    names = {name for params in params_of_candidates for name in params}
+    value_texts_by_name = {
+        name: {repr(params.get(name)) for params in params_of_candidates} for name in names
+    }
+    searched_names = [name for name in names if len(value_texts_by_name[name]) > 1]
     return searched_names[0] if len(searched_names) == 1 else None
 
 
 def _by_parameter(results, param, ranking_scores):
-    """Return the rows to show, their positions on the axis, and their labels.
+    """Return rows of ``cv_results_`` to show, their positions on the axis, and labels or None.
 
-    There is one row for each value of ``param``, the one with the best ranking score. Positions are
-    the values, in ascending order, and labels are None if all values are numbers. Otherwise
+    There is one row for each value of ``param``, the one with the best ranking score. If all values
+    are numbers, they are the positions, in ascending order, and labels are None. Otherwise
     positions are consecutive integers. Raises ValueError if no candidate has this parameter.
+    ``results``: ``cv_results_``; ``ranking_scores``: score of each row, the highest is the best.
     """
-    best_by_value = {}
+    values_and_best_rows = {}  # by text of the value
     for row, params in enumerate(results["params"]):
         if param in params:
-            _, best_row = best_by_value.setdefault(repr(params[param]), (params[param], row))
+            value_text = repr(params[param])
+            _, best_row = values_and_best_rows.setdefault(value_text, (params[param], row))
             if ranking_scores[row] > ranking_scores[best_row]:
-                best_by_value[repr(params[param])] = params[param], row
-    if not best_by_value:
+                values_and_best_rows[value_text] = params[param], row
+    if not values_and_best_rows:
         names = sorted({name for params in results["params"] for name in params})
         raise ValueError(f"param must be one of {', '.join(names)}, got param={param!r}.")
-    values, rows = zip(*best_by_value.values(), strict=True)
+    values, rows = zip(*values_and_best_rows.values(), strict=True)
     if any(
         isinstance(value, bool) or not isinstance(value, int | float | np.number)
         for value in values
@@ -416,23 +425,26 @@ class BudgetDisplay(Display):
         history = holdout.history()
         if len(history) == 0:
             raise ValueError("holdout must have answered something, got an empty history.")
-        numbers = np.array(
+        batch_of_answers, code_lengths, is_corrected = np.array(
             [(answer.batch, answer.code_length, bool(answer.corrected)) for answer in history],
             dtype=float,
-        )
-        batches, batch_index = np.unique(numbers[:, 0], return_inverse=True)
+        ).T
+        batches, batch_indices = np.unique(batch_of_answers, return_inverse=True)
         nats = np.full(len(batches), np.inf)
-        np.minimum.at(nats, batch_index, numbers[:, 1])
+        np.minimum.at(nats, batch_indices, code_lengths)
         return cls(
             nats=nats,
-            n_answers=np.bincount(batch_index),
-            n_above=np.bincount(batch_index, weights=numbers[:, 2]).astype(int),
+            n_answers=np.bincount(batch_indices),
+            n_above=np.bincount(batch_indices, weights=is_corrected).astype(int),
             next_nats=getattr(holdout, "next_code_length", None),
             remaining=getattr(holdout, "remaining_budget", None),
         ).plot(ax=ax, **kwargs)
 
     def _draw(self, ax, kwargs):
-        """Draw the shortest code length of each batch, and numbers of corrected answers."""
+        """Draw the shortest code length of each batch, and the numbers of corrected answers.
+
+        ``kwargs``: for ``plot`` of the line of code lengths.
+        """
         from matplotlib import rcParams
 
         text_color = rcParams["text.color"]

@@ -65,7 +65,7 @@ def bytes_digest(chunks: Iterable[bytes]) -> str:
 
 
 def text_digest(*texts: str) -> str:
-    """Return the SHA-256 of texts, each after its length: moving a character changes the digest."""
+    """Return the SHA-256 of texts, each with its length before it, in hexadecimal digits."""
     if all(map(str.isascii, texts)):  # a character is a byte
         joined = "".join([f"{len(text)}:{text}" for text in texts]).encode("ascii")
     else:
@@ -75,7 +75,7 @@ def text_digest(*texts: str) -> str:
 
 
 def keyed_digest(key: bytes, text: str) -> str:
-    """Return the HMAC-SHA-256 of a text with a secret key."""
+    """Return the HMAC-SHA-256 of a text with a secret key, in hexadecimal digits."""
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
@@ -92,10 +92,11 @@ _PICKLED_DIRECTLY = {type(None), bool, int, float, bytes, tuple, list}
 
 
 def _digest_of(values, object_digest):
-    """Return the SHA-256 of nested values, in the order in which pickle reads them.
+    """Return the SHA-256 of a pickle of nested values.
 
-    ``object_digest(value)`` is called for each value that is not of a type of
-    ``_PICKLED_DIRECTLY``. It returns the digest of the value, or None if pickle is to read it.
+    ``object_digest(value)`` is called for each value that is not None, a bool, an int, a float,
+    bytes, a tuple or a list. It returns a text that replaces the value, or None if pickle is to
+    read it.
     """
     state = hashlib.sha256()
     pickler = pickle.Pickler(types.SimpleNamespace(write=state.update), protocol=4)
@@ -141,9 +142,10 @@ def column_names(table):
 
 
 def _plain_values(table):
-    """Return a table in a form with fewer types: see `_plain_array` and `_plain_frame`.
+    """Return a table with numbers as doubles if these are exact, and with texts as objects.
 
-    Masked arrays and data without an array form are returned unchanged.
+    Frames become an array or a list, sparse matrices have the CSR format, and other tables become
+    arrays. Masked arrays and data without an array form are returned unchanged.
     """
     if sp.issparse(table):
         matrix = table.tocsr().copy()
@@ -167,16 +169,17 @@ def _is_frame(table):
 
 
 def _named_columns(frame):
-    """Return pairs (name, column) of a frame of pandas or polars."""
+    """Return an iterable of the pairs (name, column) of a frame of pandas or polars."""
     if hasattr(frame, "items"):
         return frame.items()
     return zip(frame.columns, frame, strict=True)
 
 
 def _plain_frame(frame):
-    """Return a frame of numbers that doubles hold exactly as one array of doubles.
+    """Return a frame as one array of doubles if these hold all its values exactly.
 
-    Any other frame is returned as a list of a word, its shape as text, and a list of its columns.
+    Any other frame becomes the list ``["columns", shape, columns]``: the shape is a text, and the
+    columns are a list of arrays.
     """
     columns = [_plain_array(np.asarray(column)) for _, column in _named_columns(frame)]
     if not all(column.dtype == np.float64 for column in columns):
@@ -185,9 +188,9 @@ def _plain_frame(frame):
 
 
 def _plain_array(array):
-    """Return an array of numbers as doubles if these are exact; texts and objects as objects.
+    """Return an array of numbers as doubles if these are exact; of texts and objects as objects.
 
-    Other arrays, such as dates, are returned unchanged.
+    Other arrays, such as those of dates, are returned unchanged.
     """
     if array.dtype.kind == "O":
         array = _array_of_numbers(array)
@@ -263,26 +266,19 @@ def query_key(*parts: Any) -> str:
 
 
 def content_key(*parts):
-    """Return a query key that is computed from the content or the recipe of a model.
-
-    The arguments are those of :func:`query_key`.
-    """
+    """Return :func:`query_key` of the arguments, with the prefix of keys that the package makes."""
     return _CONTENT_PREFIX + query_key(*parts)
 
 
 def is_content_key(key):
-    """Return whether a key was made by `content_key`.
-
-    Such a key identifies a query by itself. A key that a caller has chosen identifies a query only
-    together with its cross-validated score.
-    """
+    """Return whether a query key was made by `content_key`, not chosen by a caller."""
     return key.startswith(_CONTENT_PREFIX)
 
 
 def copy_data(X):
-    """Return a copy that may be changed in place; of a NumPy array in the same order in memory.
+    """Return a copy of ``X``; copies of NumPy arrays have the same memory layout.
 
-    Objects that have no copy are returned unchanged.
+    Objects without a method ``copy`` that are not arrays are returned unchanged.
     """
     if isinstance(X, np.ndarray):
         return X.copy(order="K")  # the last bits of a sum depend on the order
@@ -292,7 +288,11 @@ def copy_data(X):
 
 
 def _value_digest(value, *, fallback):
-    """Return the digest of data, None for a str, and ``fallback(value)`` for other objects."""
+    """Return the digest of data, None for a str, and ``fallback(value)`` for other objects.
+
+    Data are numbers, dictionaries, sequences and tables. The digest of a number is a text of its
+    type and value.
+    """
     if type(value) is str:
         return None
     if isinstance(value, np.generic | numbers.Number):
@@ -309,9 +309,9 @@ def _value_digest(value, *, fallback):
 
 
 def _content(value):
-    """Return the content of a dictionary, a sequence or a table (`_table_content`), else None.
+    """Return the content of a dictionary, a list, a tuple or a table, None for other objects.
 
-    It is an array, or a tuple that starts with the kind of content.
+    It is an array, or a tuple that starts with the kind of content as text, such as "dict".
     """
     if isinstance(value, dict):
         return "dict", sorted(value.items(), key=lambda item: repr(item[0]))
@@ -321,14 +321,14 @@ def _content(value):
 
 
 def _array_digest(array):
-    """Return the digest of an array without objects, in one layout: type, shape and bytes."""
+    """Return a text of the dtype, shape and SHA-256 of the bytes of an array without objects."""
     return f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
 
 
 def as_single_array(table):
-    """Return a pandas frame whose columns have one type of numbers as an array, others unchanged.
+    """Return a pandas frame whose columns have the same numeric dtype as an array.
 
-    An array with thousands of columns is hashed much faster than the columns.
+    Any other object is returned unchanged.
     """
     if not hasattr(table, "iloc") or not hasattr(table, "columns"):
         return table
@@ -340,9 +340,10 @@ def as_single_array(table):
 
 
 def _table_content(value):
-    """Return the content of a table or a column: an array, or a tuple (kind, description, values).
+    """Return the content of a table or column: an array, or a tuple (kind, description, values).
 
-    It does not depend on the memory layout. None for other objects.
+    Kind and description are texts, and values a list. The content does not depend on the memory
+    layout. It is None for other objects.
     """
     if sp.issparse(value):
         return _sparse_content(value)
@@ -356,7 +357,7 @@ def _table_content(value):
 
 
 def _sparse_content(matrix):
-    """Return the content of a sparse matrix, in the order of its rows and columns."""
+    """Return ("sparse", shape as text, arrays of the sorted CSR format without duplicates)."""
     csr_matrix = matrix.tocsr().copy()
     csr_matrix.sum_duplicates()
     csr_matrix.sort_indices()
@@ -366,7 +367,10 @@ def _sparse_content(matrix):
 
 
 def _series_content(series):
-    """Return the content of a pandas series without its index: values, or categories and codes."""
+    """Return (kind, description, arrays) of a pandas series without its index.
+
+    The list of arrays has the values, or categories and codes.
+    """
     categories = getattr(series.dtype, "categories", None)
     if categories is None:
         return "series", "", [np.asarray(series)]  # with its type
@@ -375,7 +379,10 @@ def _series_content(series):
 
 
 def _array_content(array):
-    """Return an array in one layout; a tuple for masked arrays and arrays with objects or texts."""
+    """Return an array in little-endian C order, or a tuple (kind, shape as text, values).
+
+    It is a tuple for masked arrays and arrays with objects or texts of variable width.
+    """
     if array is np.ma.masked:  # it cannot be filled
         return "masked constant", "", []
     if isinstance(array, np.ma.MaskedArray):
@@ -389,7 +396,7 @@ def _array_content(array):
 
 
 def _frame_content(frame):
-    """Return the content of a frame of pandas or polars, without its index."""
+    """Return (kind, shape as text, list of names and values) of a frame, without its index."""
     array = as_single_array(frame)
     if isinstance(array, np.ndarray):
         return "numbers", repr(array.shape), [repr(list(map(str, frame.columns))), array]
@@ -400,7 +407,7 @@ def _frame_content(frame):
 
 
 def _cell_digest(cell):
-    """Return the digest of an object in a table: of a set by its items, else by its pickle.
+    """Return the digest of an object in a cell of a table, by its pickle; of a set by its items.
 
     Raises TypeError for a cell that cannot be pickled.
     """
@@ -448,11 +455,10 @@ def _is_installed_file(file):
 def _installed_version(module_name):
     """Return the name and version of a module's package as text, None for code of the user.
 
-    A distribution in a folder of packages has a version that identifies its code. A package without
-    a version, an editable installation of another package, a notebook, a script and a module next
-    to it count as code of the user. Compiled classes may leave the package out of their module's
-    name (scikit-learn 1.6 does); the module itself has it.
+    A package without a version, an editable installation of another package, a notebook, a script
+    and a module next to it count as code of the user.
     """
+    # Compiled classes of scikit-learn 1.6 have a module name without the package.
     module_name = getattr(sys.modules.get(module_name), "__name__", module_name)
     package = module_name.partition(".")[0] if isinstance(module_name, str) else ""
     if not package or package in ("__main__", "__mp_main__"):
@@ -543,12 +549,12 @@ class ObjectHasher:
     has_user_code : bool
         Whether an object that was hashed contains code of the user.
     may_vary : bool
-        Whether a recipe may lead to different models, for instance because an object draws random
-        numbers without an integer seed.
+        Whether fits may give different models, for instance because an object draws random numbers
+        without an integer seed.
     pickles_are_complete : bool
         Whether no estimator that was hashed overrides how pickle reads its state.
     installed_classes : list of type
-        Installed classes of the objects, without those that a session added functions to.
+        Installed classes of the objects, without those that code of the user added functions to.
     """
 
     def __init__(self, *, recipe=False, fitted=False):
@@ -580,11 +586,10 @@ class ObjectHasher:
             return None
 
     def _object_digest(self, value):
-        """Return the digest of an object that is not of a type of ``_PICKLED_DIRECTLY``.
+        """Return the digest of an object, None if pickle is to read it.
 
-        A reference to an object that is being read gives the number of levels up to it. None for
-        dictionaries, and for text unless code of the user may read a file of that name: pickle
-        reads them.
+        In a reference cycle it is a text with the number of levels up to the object. It is None for
+        dictionaries, and for texts unless code of the user was hashed and they name a file.
         """
         cls = type(value)
         if cls is str:
@@ -596,7 +601,7 @@ class ObjectHasher:
             return digest
         if id(value) in self._active:  # a reference cycle
             depth, _ = self._active[id(value)]
-            return f"back {len(self._active) - depth}"
+            return f"back {len(self._active) - depth}"  # number of levels
         if cls not in self._methods:
             self._methods[cls] = _hash_method(cls)
         self._active[id(value)] = len(self._active), self._methods[cls]
@@ -612,7 +617,7 @@ class ObjectHasher:
         if not 0 < len(text) < _MAX_PATH_LENGTH or "\0" in text:
             return None
         paths = dict.fromkeys(os.path.join(folder, text) for folder in ("", *self._code_folders))
-        file_digests = []  # a checkpoint belongs to the code that loads it
+        file_digests = []
         for path in filter(os.path.isfile, paths):
             try:
                 with open(path, "rb") as stream:
@@ -624,10 +629,9 @@ class ObjectHasher:
         return self.digest(text.encode(errors="surrogatepass"), file_digests)
 
     def _table(self, value):
-        """Return the digest of a table or an array inside a model.
+        """Return the digest of a table or an array, with index and names.
 
-        It covers an index and names. For classes that are not of NumPy, SciPy or pandas, it also
-        covers attributes.
+        For classes that are not of NumPy, SciPy or pandas, it also covers attributes.
         """
         cls = type(value)
         content = _table_content(value)
@@ -644,8 +648,8 @@ class ObjectHasher:
     def _instance(self, value):
         """Return the digest of an object by its class and the values that pickle would store.
 
-        For classes of the user, it covers attributes that a pickle leaves out. Raises OpaqueError
-        for iterators and open files.
+        For classes of the user, it also covers all attributes. Raises OpaqueError for iterators and
+        open files.
         """
         cls = type(value)
         if hasattr(value, "__next__") or hasattr(value, "readable"):
@@ -655,17 +659,15 @@ class ObjectHasher:
         reduced = value.__reduce_ex__(4)
         # Methods of the user may read attributes that a pickle leaves out.
         is_installed = _installed_version(cls.__module__) is not None
-        unpickled_attributes = {} if is_installed else attributes
-        if isinstance(reduced, str):
-            return self.digest("named", cls, reduced, unpickled_attributes)
-        constructor, arguments, state, *items = (*reduced, None, None, None)[:5]
+        user_attributes = {} if is_installed else attributes
+        if isinstance(reduced, str):  # the name of a global
+            return self.digest("named", cls, reduced, user_attributes)
+        constructor, arguments, state, *iterators = (*reduced, None, None, None)[:5]
         if isinstance(state, dict):
             state = {_stored_name(cls, name): member for name, member in state.items()}
-        items = [list(iterator) for iterator in items if iterator is not None]
+        items = [list(iterator) for iterator in iterators if iterator is not None]
         arguments = [None if argument is value else argument for argument in arguments]
-        return self.digest(
-            "instance", cls, constructor, arguments, state, items, unpickled_attributes
-        )
+        return self.digest("instance", cls, constructor, arguments, state, items, user_attributes)
 
     def _random(self, value):
         """Return the digest of a random generator, after recording that fits may vary."""
@@ -673,7 +675,7 @@ class ObjectHasher:
         return "global" if value is np.random.mtrand._rand else self._instance(value)
 
     def _estimator(self, value):
-        """Return the digest of an estimator: its class with its attributes, in a recipe parameters.
+        """Return the digest of an estimator by its class and attributes, or parameters in a recipe.
 
         Raises OpaqueError for an estimator that reads files whose names are the records.
         """
@@ -696,17 +698,18 @@ class ObjectHasher:
     def _keeps_state(self, cls):
         """Return whether a clone may keep the fitted state of the estimator that is being hashed.
 
-        A frozen estimator does, and so may one inside an object that is not an estimator.
+        A class with its own ``__sklearn_clone__`` may, and so may an estimator inside an object
+        that is not an estimator. ``cls``: class of the estimator.
         """
         active_methods = {method for _, method in self._active.values()}
         is_inside_object = bool(active_methods - {ObjectHasher._estimator})
-        is_frozen = getattr(cls, "__sklearn_clone__", _CLONE_METHOD) is not _CLONE_METHOD
-        return is_frozen or is_inside_object
+        has_own_clone = getattr(cls, "__sklearn_clone__", _CLONE_METHOD) is not _CLONE_METHOD
+        return has_own_clone or is_inside_object
 
     # -- code -------------------------------------------------------------------------------------
 
     def _enter_user_code(self, file=""):
-        """Record code of the user and its folder: strings of the code may name files there.
+        """Record that code of the user is hashed, and the folder of its file.
 
         Raises OpaqueError for recipes.
         """
@@ -723,24 +726,24 @@ class ObjectHasher:
         self._note_randomness(value)
         version = _installed_version(value.__module__)
         namespace = value.__globals__
-        cells = [_cell_contents(cell) for cell in value.__closure__ or ()]
+        closure_values = [_cell_contents(cell) for cell in value.__closure__ or ()]
         if version is not None and _is_installed_file(value.__code__.co_filename):
             line = value.__code__.co_firstlineno  # distinguishes lambdas in different lines
-            return self.digest(version, value.__module__, value.__qualname__, line, cells)
+            return self.digest(version, value.__module__, value.__qualname__, line, closure_values)
         self._enter_user_code(namespace.get("__file__") or value.__code__.co_filename)
         names = _names_in(value.__code__)
         if not _UNTRACEABLE_NAMES.isdisjoint(names):
             raise OpaqueError(value.__name__)
         # A name in code may refer to a global, or to a module that the code imports.
-        referenced = [
+        names_and_values = [
             (name, namespace.get(name, _imported_module(name, namespace.get("__package__"))))
             for name in names
         ]
-        bound_values = (value.__defaults__, value.__kwdefaults__, vars(value), *cells)
-        return self.digest("function", value.__code__, bound_values, referenced)
+        bound_values = (value.__defaults__, value.__kwdefaults__, vars(value), *closure_values)
+        return self.digest("function", value.__code__, bound_values, names_and_values)
 
     def _code(self, code):
-        """Return the digest of a code object, wherever its source is."""
+        """Return the digest of a code object, without the location of its source."""
         attributes = [getattr(code, f"co_{name}") for name in _CODE_ATTRIBUTES]
         return self.digest("code", sys.version, attributes, code.co_consts)
 
@@ -756,21 +759,21 @@ class ObjectHasher:
         return self.digest("module", value.__name__, _members(value))
 
     def _class(self, value):
-        """Return the digest of an installed class by name, version and `_added_members`.
+        """Return the digest of an installed class by name, version, constants and added functions.
 
-        Other classes are read by their members, and raise OpaqueError in a recipe.
+        Classes of the user are read by their members, and raise OpaqueError in a recipe.
         """
         version = _installed_version(value.__module__)
         name = value.__qualname__
         if version is not None and not name.startswith("<"):
-            # Members that a session put into an installed class are code of the user.
-            members = [item for base in value.__mro__ for item in _added_members(base)]
-            if not any(isinstance(member, types.FunctionType) for _, member in members):
+            # Functions that were put into an installed class are code of the user.
+            names_and_members = [pair for base in value.__mro__ for pair in _added_members(base)]
+            if not any(isinstance(member, types.FunctionType) for _, member in names_and_members):
                 self.installed_classes.append(value)
-            return self.digest("class", version, value.__module__, name, members)
+            return self.digest("class", version, value.__module__, name, names_and_members)
         self._enter_user_code()
         excluded_names = _FIT_METHODS if self._fitted else ()
-        bases = []
+        bases = []  # classes of the user by name and members, installed ones as they are
         for base in value.__mro__:
             if base is value or _installed_version(base.__module__) is None:
                 bases.append([base.__qualname__, _members(base, excluded_names)])
@@ -781,7 +784,7 @@ class ObjectHasher:
     def _builtin(self, value):
         """Return the digest of a compiled function by name and version.
 
-        For a method of an object, that of the object stands for the version. Raises OpaqueError for
+        A method of an object is hashed by its name and the object instead. Raises OpaqueError for
         compiled code of the user.
         """
         self._note_randomness(value)
@@ -795,9 +798,9 @@ class ObjectHasher:
         return self.digest("builtin", version, module_name, value.__qualname__)
 
     def _ufunc(self, value):
-        """Return the digest of a universal function of NumPy or SciPy: name and version of NumPy.
+        """Return a text of the name of a universal function and the version of NumPy.
 
-        Raises OpaqueError for others.
+        Raises OpaqueError for functions that are not in NumPy or ``scipy.special``.
         """
         if not any(
             getattr(module, value.__name__, None) is value for module in (np, scipy.special)
@@ -851,55 +854,58 @@ def _hash_method(cls):
 
 
 def _stored_name(cls, name):
-    """Return the name of a constant or an attribute of a class in keys."""
+    """Return the name that stands for a constant or an attribute of a class in digests."""
     is_own = cls.__module__.startswith("sklearn_bdp.")
     return _STORED_NAMES.get(name, name) if is_own else name
 
 
 def _added_members(cls):
-    """Return sorted pairs of names and members of an installed class.
+    """Return pairs of names and members of an installed class, sorted by name.
 
-    The members are functions that a session added, and constants.
+    The members are functions that code of the user put into the class, and constants.
     """
-    members = []
+    names_and_members = []
     for name, member in vars(cls).items():
         if type(member) in _IGNORED_MEMBER_TYPES:
             continue
         function = member if type(member) is types.FunctionType else _unwrapped(member)
         if type(function) is types.FunctionType:
             if _is_added_function(cls, name, function):
-                members.append((name, function))
+                names_and_members.append((name, function))
         elif not name.startswith("__") and isinstance(member, (bool, int, float, str)):
-            members.append((_stored_name(cls, name), member))
-    return sorted(members, key=lambda item: item[0])
+            names_and_members.append((_stored_name(cls, name), member))
+    return sorted(names_and_members, key=lambda pair: pair[0])
 
 
 def _is_added_function(cls, name, function):
-    """Return whether a session put a function into an installed class.
+    """Return whether code of the user put a function into an installed class.
 
-    Two kinds do not count: functions that are named ``fit``, such as wrappers that log fits, and
-    special methods of data classes.
+    False for functions with the name ``fit`` and for special methods of data classes.
     """
     is_generated = "__dataclass_fields__" in vars(cls) and name.startswith("__")
-    is_installed = _is_installed_file(function.__code__.co_filename) or name == "fit"
-    return not is_installed and not is_generated
+    is_accepted = _is_installed_file(function.__code__.co_filename) or name == "fit"
+    return not is_accepted and not is_generated
 
 
 def _members(owner, excluded_names=()):
     """Return sorted pairs of names and members that a class or a module of the user defines.
 
-    Generated members and those with ``excluded_names`` are left out.
+    ``owner``: the class or module. Members that Python or scikit-learn generates, and those with
+    ``excluded_names``, are left out.
     """
-    members = []
+    names_and_members = []
     for name, member in sorted(vars(owner).items(), key=lambda item: item[0]):
         is_generated = name in _GENERATED_MEMBERS or isinstance(member, _SLOTS)
         if not is_generated and name not in excluded_names:
-            members.append((name, member))
-    return members
+            names_and_members.append((name, member))
+    return names_and_members
 
 
 def _names_in(code):
-    """Return names of globals, attributes and imports in code and the code inside it, sorted."""
+    """Return the sorted names of globals, attributes and imports in a code object.
+
+    Names in code objects inside it are included.
+    """
     names_of_inner_code = [
         _names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)
     ]
@@ -907,7 +913,7 @@ def _names_in(code):
 
 
 def _imported_module(name, package):
-    """Return the imported module that a name in code may refer to, or None."""
+    """Return the imported module with a name, or of that name in ``package``, or None."""
     for full_name in (name, f"{package}.{name}"):
         if full_name in sys.modules:
             module = sys.modules[full_name]
@@ -916,7 +922,7 @@ def _imported_module(name, package):
 
 
 def _cell_contents(cell):
-    """Return the content of a closure's cell, None if its name is bound later."""
+    """Return the value in a cell of a closure, None if it is not bound yet."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -943,9 +949,12 @@ def _is_seed(random_state):
 
 
 def _instance_may_vary(value, attributes):
-    """Return whether an object may draw without a seed, or selects columns while it is fitted."""
-    draws = getattr(value, "shuffle", True)
-    random_state = attributes.get("random_state", 0) if draws else 0
+    """Return whether an object may draw random numbers without a seed, or is a column selector.
+
+    ``attributes``: values of the object's attributes by name.
+    """
+    may_draw = getattr(value, "shuffle", True)
+    random_state = attributes.get("random_state", 0) if may_draw else 0
     return not _is_seed(random_state) or type(value).__name__ == "make_column_selector"
 
 
@@ -967,24 +976,24 @@ def _is_non_deterministic(estimator):
 
 
 def _canonical_state(cls, state):
-    """Return parameters and learned state in one form.
+    """Return parameters or attributes by name, with one form for values of the same meaning.
 
-    Those of installed classes are without ``_EXECUTION_PARAMETERS``.
+    ``state``: these of an object of the class ``cls``, by name. For installed classes, those
+    without an effect on the fitted model, such as ``n_jobs``, are left out.
     """
     ignored_names = () if _installed_version(cls.__module__) is None else _EXECUTION_PARAMETERS
     return {
-        name: _canonical(cls, name, parameter)
-        for name, parameter in state.items()
+        name: _canonical(cls, name, value)
+        for name, value in state.items()
         if name not in ignored_names
     }
 
 
 def _canonical(cls, name, value):
-    """Return a parameter or attribute in the same form for the same meaning: ``C=1`` as ``C=1.0``.
+    """Return the value of a parameter or attribute in one form for the same meaning.
 
-    ``cv_results_`` is without the durations of fits and scores. Integers are converted only if
-    scikit-learn's constraints of the parameter allow reals alone:
-    ``max_features=1`` is one feature, ``1.0`` all of them.
+    NumPy scalars become Python scalars. Integers become floats if scikit-learn's constraints of the
+    parameter allow reals but not integers. ``cv_results_`` is without durations.
     """
     value = value.item() if isinstance(value, np.generic) else value
     if type(value) is dict and name == "cv_results_":
@@ -1008,7 +1017,10 @@ def _takes_reals_only(cls, name):
 
 
 def object_digest(value):
-    """Return the digest of an object, equal for copies and in each process; None if unreadable."""
+    """Return the digest of an object, equal for copies and in each process, or None.
+
+    None if the object cannot be read.
+    """
     return ObjectHasher().digest_or_none(value)
 
 
@@ -1016,28 +1028,31 @@ def object_digest(value):
 
 
 def recipe_context(metric, fit_params):
-    """Return the digest of the metric and the fit parameters of a search, None if unreadable."""
+    """Return the digest of the metric and the fit parameters of a search, or None.
+
+    None if one of them cannot be read.
+    """
     return ObjectHasher().digest_or_none((metric, fit_params))
 
 
 def recipe_key(estimator, context, *, training, columns):
-    """Return the key of a model before it is fitted, or None.
+    """Return the query key of a model before it is fitted, or None.
 
-    It is None if the estimator has code of the user, if fits may vary (`ObjectHasher.may_vary`), or
-    if something has no digest.
+    It is None if ``context`` is None, if the estimator has code of the user or cannot be read, or
+    if its fits may vary.
 
     ``context`` is the digest of the metric and of fit parameters (`recipe_context`), ``training``
     that of the training data (`data_digest`), and ``columns`` the columns that the model uses.
     """
     hasher = ObjectHasher(recipe=True)
-    recipe = _clone_digest(hasher, estimator)
-    if recipe is None or hasher.may_vary or context is None:
+    estimator_digest = _clone_digest(hasher, estimator)
+    if estimator_digest is None or hasher.may_vary or context is None:
         return None
-    return content_key("recipe", _environment_key(), recipe, context, training, columns)
+    return content_key("recipe", _environment_key(), estimator_digest, context, training, columns)
 
 
 class ModelDigest:
-    """Digest of a fitted model, computed once for all keys of the model.
+    """Digest of a fitted model, from which its query keys are computed.
 
     Parameters
     ----------
@@ -1072,53 +1087,57 @@ class ModelDigest:
         return list(hasher.installed_classes)
 
     def key(self, metric, X, *, columns=None):
-        """Return the key of the query for a metric of the model.
+        """Return the key of the query about the model on one metric, or None.
 
-        It is computed from the learned state, the metric and, for models with code of the user, the
-        predictions for ``X``: training records, never holdout records. Two equal models on
-        different ``columns`` have different keys. None if the model or the metric cannot be
-        read: the query is then never recognized again.
+        It is computed from the learned state, the metric, ``columns`` and, for models with code of
+        the user, predictions for the training records ``X``. None if the model or the metric cannot
+        be read.
         """
         self._hasher.has_user_code = self._has_user_code
-        content = self.content, self._hasher.digest_or_none(metric)
-        if None in content:
+        model_and_metric_digests = self.content, self._hasher.digest_or_none(metric)
+        if None in model_and_metric_digests:
             return None
         predictions_digest = ""
         if self._has_user_code:  # of the model: code of a metric does not change predictions
             if id(X) not in self._predictions:
                 self._predictions[id(X)] = X, _predictions_digest(self._predictor, X)
             _, predictions_digest = self._predictions[id(X)]
-        return content_key("model", _environment_key(), content, predictions_digest, columns)
+        return content_key(
+            "model", _environment_key(), model_and_metric_digests, predictions_digest, columns
+        )
 
 
 def fingerprint(model, classes):
-    """Return a fast digest of an object and its installed ``classes`` in this process.
+    """Return a tuple that identifies the state of an object and its ``classes`` in this process.
 
-    It is a tuple with the digest of a pickle, and not a key: a pickle depends on the identity of
-    strings. None if the object cannot be pickled, or if a session has added code to the classes.
+    It contains the digest of a pickle. None if the object cannot be pickled, or if code of the user
+    has added functions to the installed ``classes``.
     """
     state = hashlib.sha256()
     pickler = pickle.Pickler(types.SimpleNamespace(write=state.update), protocol=5)
     bases = {base for cls in classes for base in cls.__mro__}
-    members_by_base = [_added_members(base) for base in bases]
-    if any(callable(member) for members in members_by_base for _, member in members):
-        return None  # code that a session put into an installed class
+    members_of_bases = [_added_members(base) for base in bases]
+    if any(callable(member) for members in members_of_bases for _, member in members):
+        return None
     try:
         pickler.dump(model)
-        return repr(members_by_base), sklearn.get_config(), state.hexdigest()
+        return repr(members_of_bases), sklearn.get_config(), state.hexdigest()
     except Exception:  # any error of an object's own methods
         return None
 
 
 def has_user_code(estimator):
-    """Return whether hashing an unfitted estimator, as for a recipe key, meets code of the user."""
+    """Return whether hashing the parameters of an unfitted estimator meets code of the user."""
     hasher = ObjectHasher(recipe=True)
     _clone_digest(hasher, estimator)
     return hasher.has_user_code
 
 
 def _clone_digest(hasher, estimator):
-    """Return the digest of a clone, None if the estimator cannot be cloned or read."""
+    """Return the digest of a clone, None if the estimator cannot be cloned or read.
+
+    ``hasher``: ObjectHasher, whose attributes are updated.
+    """
     try:
         return hasher.digest(clone(estimator))
     except (OpaqueError, TypeError, RuntimeError):
@@ -1126,23 +1145,21 @@ def _clone_digest(hasher, estimator):
 
 
 def _predictions_digest(estimator, X):
-    """Return a digest of the predictions for records, with arrays of floats in single precision.
-
-    Sums of products can differ in the last bits with the location of an array in memory.
-    """
-    predictions: list = []
+    """Return a digest of the predictions of all methods for records, with rounded floats."""
+    # Rounded, because the last bits may differ with the location of an array in memory.
+    predictions_or_error_names: list = []
     for name in ("predict", "predict_proba", "decision_function"):
         try:
-            predictions.append(_rounded_predictions(estimator, name, X))
-        except Exception as error:  # the kind of failure is part of the behavior
-            predictions.append(type(error).__name__)
-    return data_digest(*predictions)
+            predictions_or_error_names.append(_rounded_predictions(estimator, name, X))
+        except Exception as error:  # the type of error is part of the behavior
+            predictions_or_error_names.append(type(error).__name__)
+    return data_digest(*predictions_or_error_names)
 
 
 def _rounded_predictions(estimator, method_name, X):
-    """Return the predictions of a method, None without it; floats are in single precision.
+    """Return the predictions of a method for records, None without the method.
 
-    Predictions that are not an array are returned unchanged.
+    Arrays of floats are converted to single precision. Other predictions are returned unchanged.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -1153,7 +1170,12 @@ def _rounded_predictions(estimator, method_name, X):
 
 
 def _environment_key():
-    """Return a key of versions and settings that can change the behavior of estimators."""
-    names = "transform_output", "enable_metadata_routing", "array_api_dispatch", "assume_finite"
-    config = {name: sklearn.get_config()[name] for name in names}
-    return query_key(sklearn.__version__, np.__version__, scipy.__version__, config)
+    """Return a digest of versions and settings that can change the behavior of estimators."""
+    setting_names = (
+        "transform_output",
+        "enable_metadata_routing",
+        "array_api_dispatch",
+        "assume_finite",
+    )
+    settings = {name: sklearn.get_config()[name] for name in setting_names}
+    return query_key(sklearn.__version__, np.__version__, scipy.__version__, settings)

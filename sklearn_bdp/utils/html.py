@@ -15,11 +15,11 @@ BAD_COLOR = "#d1495b"
 
 
 def format_score(score, rounded=round):
-    """Return a score as text: with three decimals up to 1 in size, else with four digits or more.
+    """Return a score as text, with three decimals up to 1 in size and four digits or more above.
 
     Scores from 1,000 on have no decimals. Infinite scores and NaN are texts such as "inf".
-    ``rounded`` rounds a number to an integer: ``math.floor`` or ``math.ceil`` for the ends of an
-    interval, which are rounded outward.
+    ``rounded``: function that rounds a number to an integer, such as ``math.floor`` for the lower
+    end of an interval.
     """
     if not math.isfinite(score):
         return str(score)
@@ -43,8 +43,9 @@ GIVEN_PAST = ", each given the information"
 def interval_sentence(lower, upper, *, target, score_name, interval_kind):
     """Return a confidence interval as text, or that there is none if both ends are infinite.
 
-    ``target`` names the records that the interval is about, ``score_name`` the score, and
-    ``interval_kind`` the kind of interval, for example "95% confidence interval".
+    ``lower``, ``upper``: ends of the interval in score units; ``target``: text that names the
+    records that the interval is about; ``score_name``: name of the score; ``interval_kind``: kind
+    of interval, for example "95% confidence interval".
     """
     if math.isinf(lower) and math.isinf(upper):
         return "There is no confidence interval."
@@ -61,28 +62,29 @@ def interval_sentence(lower, upper, *, target, score_name, interval_kind):
 
 
 def summary_sentence(name, description, lower, upper, *, target, interval_kind):
-    """Return the first line of a certificate or a report: the score and its interval.
+    """Return a score and its interval as sentences, the first line of a certificate or report.
 
-    ``name``: the score, with its target or unit; ``description``: its value and status as text. The
-    other arguments are those of :func:`interval_sentence`. For dates, the interval comes first.
+    ``name``: name of the score, perhaps with its target or unit; ``description``: value and status
+    as text. Other arguments are those of :func:`interval_sentence`. If ``target`` consists of dates
+    given their past, the interval comes first.
     """
-    score = f"{name}: {description}."
+    score_text = f"{name}: {description}."
     score_name = re.split(r" \(| of ", name)[0]
-    interval = interval_sentence(
+    interval_text = interval_sentence(
         lower, upper, target=target, score_name=score_name, interval_kind=interval_kind
     )
     if GIVEN_PAST in target:
-        return f"{interval} {score}"
-    return f"{score} {interval}"
+        return f"{interval_text} {score_text}"
+    return f"{score_text} {interval_text}"
 
 
 @dataclass(frozen=True)
 class Card:
     """Content of a result, from which its text and its card in a notebook are made.
 
-    ``sections`` holds headings and their content: sentences, ``(label, text)`` pairs, or a
-    dictionary of columns by heading. In a notebook, sections with a heading are folded. ``picture``
-    is HTML, all other content is text. ``good`` decides the color of the edge.
+    ``sections`` are pairs of a heading (may be empty) and its content: a list of sentences or of
+    ``(label, text)`` pairs, or a dictionary of columns of texts by heading. ``picture`` is HTML,
+    all other content is text. The edge in a notebook is green if ``good``, else red.
     """
 
     title: str
@@ -104,7 +106,7 @@ class Card:
         return "\n\n".join(blocks)
 
     def html(self):
-        """Return the card as HTML: title, picture, open sections, sentences and folded sections."""
+        """Return the card as HTML, with folded sections if they have a heading."""
         style = "style='margin:.35em 0;line-height:1.45'"
         # No line break between a sign and its number.
         title, *lines = (
@@ -133,7 +135,7 @@ class RenderedResult:
     """Base class of results that are shown as text, and as a card in a notebook."""
 
     def _card(self) -> Card:
-        """Return the content of the result."""
+        """Return the :class:`Card` of the result."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -144,17 +146,20 @@ class RenderedResult:
 
 
 def _content_html(content):
-    """Return the content of a section as HTML: sentences as a list, other content as a table."""
+    """Return the content of a section as HTML: sentences as a list, other content as a table.
+
+    ``content``: list of sentences or of pairs (label, text), or dictionary of columns by heading.
+    """
     if not content:
         return ""
-    items = list(content)
+    headings_or_items = list(content)
     if isinstance(content, dict):
-        rows = [items, *zip(*content.values(), strict=True)]  # headings first
-    elif isinstance(items[0], str):
-        list_items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in items)
+        rows = [headings_or_items, *zip(*content.values(), strict=True)]
+    elif isinstance(headings_or_items[0], str):
+        list_items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in headings_or_items)
         return f"<ul style='margin:.3em 0'>{list_items}</ul>"
     else:
-        rows = items  # pairs of a label and a text
+        rows = headings_or_items  # pairs of a label and a text
     tag = "<td style='text-align:left;vertical-align:top;padding:.15em .9em .15em 0'>"
     lines = (tag + f"</td>{tag}".join(html.escape(str(cell)) for cell in row) for row in rows)
     return "<table><tr>" + "</td></tr><tr>".join(lines) + "</td></tr></table>"
@@ -165,8 +170,8 @@ def interval_svg(value, lower, upper, *, bounds=None, baseline=None):
 
     ``value``, ``lower`` and ``upper`` are the score and the ends of its interval, in score units.
     The result is also "" if the interval has no width. ``baseline`` is the score of a model that
-    does not use features; None is not drawn. The axis stays within ``bounds``, the range of the
-    score.
+    does not use features; None is not drawn. The axis stays within ``bounds``, the ends of the
+    range of the score, or None.
     """
     width = upper - lower
     if not (math.isfinite(value) and math.isfinite(width) and width > 0):
@@ -178,7 +183,7 @@ def interval_svg(value, lower, upper, *, bounds=None, baseline=None):
     axis_high = min(range_high, max(scores) + margin)
 
     def x_percent(score):
-        """Return a horizontal position in percent of the width, clear of the edges."""
+        """Return the horizontal position of a score in percent of the width, from 4 to 96."""
         return 4.0 + 92.0 * min(1.0, max(0.0, (score - axis_low) / (axis_high - axis_low)))
 
     x_lower = x_percent(lower)
@@ -211,10 +216,10 @@ def interval_svg(value, lower, upper, *, bounds=None, baseline=None):
 
 
 def explain_half_width(components, *, n_rows=1):
-    """Return the components of a half-width as a sentence.
+    """Return a sentence that states the components of a half-width and their sum.
 
-    ``components``: those for sampling, adaptivity and noise, in score units; negative ones count as
-    0. ``n_rows``: number of rows of the report whose intervals are correct together.
+    ``components``: components for sampling, adaptivity and noise, in score units; negative ones
+    count as 0. ``n_rows``: number of rows of the report whose intervals are correct together.
     """
     sampling, adaptivity, noise = (max(0.0, component) for component in components)
     row_text = "one prespecified model" if n_rows == 1 else f"{n_rows:,} prespecified rows"
@@ -226,7 +231,7 @@ def explain_half_width(components, *, n_rows=1):
 
 
 def _table_lines(columns):
-    """Return the lines of a table of aligned texts; ``columns``: texts by heading."""
+    """Return the lines of a table of aligned texts; ``columns``: list of texts by heading."""
     padded_columns = []
     for heading, texts in columns.items():
         column = [heading, *texts]
@@ -237,7 +242,7 @@ def _table_lines(columns):
 
 
 def _item_lines(items, *, is_below_heading):
-    """Return one line for each item of a section: a text, or a pair of a label and a text."""
+    """Return the list of lines of a section, one for each text or pair (label, text)."""
     pair_format = "  {:<26}{}" if is_below_heading else "{} {}"
     lines = []
     for item in items:

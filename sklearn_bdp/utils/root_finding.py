@@ -20,47 +20,47 @@ def last_accepted(
 ) -> Any:
     """Return points at or before the last accepted ones on the way from ``safe`` to ``rejected``.
 
-    ``accepted`` returns for each of many points whether it is accepted, and is monotone: points
-    nearer to ``safe`` than an accepted one are accepted, too. The interval between an accepted and
-    a rejected point is halved ``steps`` times, or until no interval is longer than ``tolerance``.
-    Every point returned is ``safe`` itself or was accepted when tried. That is the proof of safety:
-    whatever rounding does to ``accepted``, no point is returned that it rejected. The result is a
-    float for two numbers, else an array.
+    ``accepted`` takes an array of points and returns whether each is accepted. Points nearer to
+    ``safe`` than an accepted one must be accepted, too. The interval between an accepted and a
+    rejected point is halved ``steps`` times, or until no interval is longer than ``tolerance``.
+    Every point returned is ``safe`` itself or was accepted when tried, whatever the rounding. The
+    result is a float if ``safe`` and ``rejected`` are numbers, else an array.
     """
     accepted_points = np.asarray(safe, dtype=float)
     rejected_points = np.asarray(rejected, dtype=float)
     for _ in range(steps):
         if tolerance > 0.0 and np.all(np.abs(accepted_points - rejected_points) <= tolerance):
             break
-        middle = 0.5 * (accepted_points + rejected_points)
-        is_accepted = np.asarray(accepted(middle), dtype=bool)
-        accepted_points = np.where(is_accepted, middle, accepted_points)
-        rejected_points = np.where(is_accepted, rejected_points, middle)
+        midpoints = 0.5 * (accepted_points + rejected_points)
+        is_accepted = np.asarray(accepted(midpoints), dtype=bool)
+        accepted_points = np.where(is_accepted, midpoints, accepted_points)
+        rejected_points = np.where(is_accepted, rejected_points, midpoints)
     return float(accepted_points) if accepted_points.ndim == 0 else accepted_points
 
 
 def last_whole(
     accepted: Callable[[int], Any], safe: int, rejected: int, *, rtol: float = 0.0
 ) -> int:
-    """Return the last accepted whole number between ``safe`` (accepted) and ``rejected``.
+    """Return the last accepted integer on the way from ``safe`` (accepted) to ``rejected``.
 
-    With ``rtol`` the search may stop earlier, at an accepted number whose distance to a rejected
-    one is at most the fraction ``rtol`` of the larger of both.
+    ``accepted`` returns whether an integer is accepted. With ``rtol`` the search may stop earlier,
+    at an accepted integer whose distance to a rejected one is at most the fraction ``rtol`` of the
+    larger of both.
     """
     while abs(rejected - safe) > max(1.0, rtol * max(safe, rejected)):
-        middle = (safe + rejected) // 2
-        if accepted(middle):
-            safe = middle
+        midpoint = (safe + rejected) // 2
+        if accepted(midpoint):
+            safe = midpoint
         else:
-            rejected = middle
+            rejected = midpoint
     return safe
 
 
 def doubled(accepted: Callable[[Any], Any], start: Any, *, largest: float = math.inf) -> Any:
     """Return the first accepted value of ``start``, twice ``start``, …, and the value before it.
 
-    The value before it was rejected; it is 0 if ``start`` is accepted. Returns None, not a pair, if
-    none of these values up to ``largest`` is accepted.
+    ``accepted`` returns whether a value is accepted. The value before is 0 if ``start`` is
+    accepted. Returns None, not a pair, if no value up to ``largest`` is accepted.
     """
     rejected = 0
     while start <= largest:
@@ -74,28 +74,27 @@ def doubled(accepted: Callable[[Any], Any], start: Any, *, largest: float = math
 def crossing(
     excess: Callable[[float], float], safe: float, rejected: float, *, rtol: float = 1e-9
 ) -> float:
-    """Return a point with an ``excess`` of at most 0, near the root if one is found there.
+    """Return a point between ``safe`` and a root of ``excess``, with an ``excess`` of at most 0.
 
-    ``excess`` is at most 0 at ``safe`` and positive at ``rejected``. Brent's method stops on either
-    side of the root, to about ``rtol`` relative to the larger end. From there, points nearer to
-    ``safe`` are tried until one has an ``excess`` of at most 0. If none of these has, ``safe`` is
-    returned.
+    ``excess`` is at most 0 at ``safe`` and positive at ``rejected``. Brent's method finds the root
+    to about ``rtol`` relative to the larger end. From there, points nearer and nearer to ``safe``
+    are tried until one has an ``excess`` of at most 0. If none has, ``safe`` is returned.
     """
     xtol = 0.1 * rtol * max(abs(safe), abs(rejected))
     root = brentq(excess, safe, rejected, xtol=xtol, rtol=rtol)
-    for step in (0.0, 2.0, 20.0, 1e3, 1e5, 1e7):  # times rtol: part of the way
-        candidate = root + min(step * rtol, 1.0) * (safe - root)
-        if excess(candidate) <= 0.0:
-            return candidate
+    for step in (0.0, 2.0, 20.0, 1e3, 1e5, 1e7):  # times rtol: fraction of the way to ``safe``
+        point = root + min(step * rtol, 1.0) * (safe - root)
+        if excess(point) <= 0.0:
+            return point
     return safe
 
 
 def safe_inverse(increasing, target):
     """Return nearly the largest ``x`` with ``increasing(x) <= target``, not a larger one.
 
-    ``increasing(x) >= x`` is assumed, so the answer lies in ``[0, target]``. A positive point that
-    is returned has been evaluated and satisfies the inequality. The result is 0.0 if ``target`` is
-    not positive, or no point of at least ``2**-120`` times ``target`` that was tried satisfies it.
+    ``increasing``: increasing function with ``increasing(x) >= x``. If the result is positive, the
+    inequality was evaluated there and is true. The result is 0.0 if ``target`` is not positive, or
+    if no point tried that is larger than ``2**-120`` times ``target`` satisfies the inequality.
     """
     if not target > 0:
         return 0.0

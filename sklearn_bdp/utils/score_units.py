@@ -12,7 +12,7 @@ def open_ends_from_unit(low, high, open_ends, lower, upper):
     Parameters
     ----------
     low, high : float
-        Public range in score units that is mapped to [0, 1].
+        Ends of the public range in score units, which is mapped to [0, 1].
     open_ends : {"", "lower", "both"}
         Ends of the range beyond which scores may lie. An interval that reaches such an end has no
         limit there.
@@ -24,12 +24,12 @@ def open_ends_from_unit(low, high, open_ends, lower, upper):
     lower, upper : float or ndarray
         Ends in score units, minus or plus infinity without a limit.
     """
-    lower_scores = low + np.asarray(lower, dtype=float) * (high - low)
-    upper_scores = low + np.asarray(upper, dtype=float) * (high - low)
+    lower_ends = low + np.asarray(lower, dtype=float) * (high - low)
+    upper_ends = low + np.asarray(upper, dtype=float) * (high - low)
     if open_ends:
-        lower_scores = np.where(np.asarray(lower) <= 0.0, -np.inf, lower_scores)
+        lower_ends = np.where(np.asarray(lower) <= 0.0, -np.inf, lower_ends)
     if open_ends == "both":
-        upper_scores = np.where(np.asarray(upper) >= 1.0, np.inf, upper_scores)
-    if np.ndim(lower_scores) == 0:
-        return float(lower_scores), float(upper_scores)
-    return lower_scores, upper_scores
+        upper_ends = np.where(np.asarray(upper) >= 1.0, np.inf, upper_ends)
+    if np.ndim(lower_ends) == 0:
+        return float(lower_ends), float(upper_ends)
+    return lower_ends, upper_ends

@@ -41,9 +41,9 @@ def is_frame(X):
 
 
 def as_indices(X, positions):
-    """Return positions as an array of the namespace of ``X``, which the array API requires.
+    """Return positions as an array of the array API namespace of ``X``.
 
-    Positions of other data, and None, are returned unchanged.
+    They are returned unchanged if ``X`` has no namespace or is a NumPy array, and if they are None.
     """
     namespace = getattr(X, "__array_namespace__", None)
     if positions is None or namespace is None or isinstance(X, np.ndarray):
@@ -65,18 +65,13 @@ def _is_number(dtype):
     """Return whether a dtype of a NumPy or polars column is numeric or boolean."""
     if isinstance(dtype, np.dtype):
         return dtype.kind in "biuf"
-    is_numeric = getattr(
-        dtype, "is_numeric", None
-    )  # of polars; extension types of pandas have none
+    # A method of dtypes of polars; extension dtypes of pandas have none.
+    is_numeric = getattr(dtype, "is_numeric", None)
     return is_numeric is not None and (is_numeric() or str(dtype) == "Boolean")
 
 
 def called_by_validation():
-    """Return whether the caller, a scorer, was called by cross-validation.
-
-    Cross-validation can replace errors of a scorer by NaN (``error_score``), and can score a model
-    on its training rows after its test rows. A scorer gets no argument that shows this.
-    """
+    """Return whether the caller, a scorer, was called by scikit-learn's cross-validation."""
     frame = sys._getframe(2)
     if frame.f_globals.get("__name__") == _SCORER_MODULE and frame.f_back:  # several metrics
         frame = frame.f_back
@@ -95,15 +90,14 @@ def _function_of(frame):
 
 
 def is_being_fitted(estimator):
-    """Return whether an estimator marks itself as being fitted, as some do that stop early."""
+    """Return whether an estimator has marked itself as being fitted, by ``_in_fit``."""
     return getattr(estimator, "_in_fit", False) is True
 
 
 def fit_and_score(estimator, X, y, **options):
-    """Fit and score one fold with scikit-learn's ``_fit_and_score``, and return its results.
+    """Fit and score one fold by scikit-learn's ``_fit_and_score``, and return its result, a dict.
 
-    ``options`` that this version of scikit-learn does not have are left out: callbacks came with
-    1.9.
+    ``options`` that the installed version of scikit-learn does not have are left out.
     """
     supported_options = {
         name: value for name, value in options.items() if name in _FIT_AND_SCORE_PARAMETERS
@@ -112,10 +106,7 @@ def fit_and_score(estimator, X, y, **options):
 
 
 def root_context(search, X, y, sample_weight):
-    """Return the callback context of the task ``fit`` of a search; None without callbacks.
-
-    Callbacks came with scikit-learn 1.9.
-    """
+    """Return the callback context of the task ``fit`` of a search; None without callbacks."""
     if not getattr(search, "_skl_callbacks", None):
         return None
     metadata = None if sample_weight is None else {"sample_weight": sample_weight}
@@ -125,10 +116,10 @@ def root_context(search, X, y, sample_weight):
 
 @contextlib.contextmanager
 def progress_bar(search):
-    """Show a bar of the finished fits of a search with ``verbose=1`` in a terminal or a notebook.
+    """Show a bar of the finished fits of a search within a ``with`` block.
 
-    The bar is scikit-learn's callback, which needs scikit-learn 1.9 and rich. Callbacks that the
-    user has set are left as they are.
+    A bar is shown only for ``verbose=1``, in a terminal or a notebook, with scikit-learn 1.9 and
+    rich, and if the user has not set callbacks of the search.
     """
     has_own_callbacks = bool(getattr(search, "_skl_callbacks", None))
     if search.verbose != 1 or has_own_callbacks or not _can_draw_bars():
@@ -144,7 +135,7 @@ def progress_bar(search):
 
 
 def _can_draw_bars():
-    """Return whether bars can be drawn, and the output is a terminal or a notebook."""
+    """Return whether scikit-learn and rich can draw bars, in a terminal or a notebook."""
     if not hasattr(SuccessiveHalving, "set_callbacks"):
         return False
     try:
@@ -168,8 +159,8 @@ class NullCallbackContext:
 def halve(search, evaluate, context):
     """Run scikit-learn's successive halving.
 
-    ``evaluate`` is the function ``evaluate_candidates`` of ``_run_search``. ``context`` is the
-    callback context, None without callbacks; before scikit-learn 1.9 it is not used.
+    ``evaluate``: the function ``evaluate_candidates`` that scikit-learn passes to ``_run_search``;
+    ``context``: callback context, or None. Before scikit-learn 1.9 ``context`` is not used.
     """
     parameters = inspect.signature(SuccessiveHalving._run_search).parameters
     options = {}

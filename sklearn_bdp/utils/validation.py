@@ -23,8 +23,9 @@ _LARGEST_INTEGER = 10**300  # larger ones would overflow as doubles
 def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
     """Return ``value`` as a finite float between ``low`` and ``high``.
 
-    ``closed``: the ends that belong to the interval, "both", "left", "right" or "neither". Raises
-    TypeError for other values than real numbers, ValueError for numbers outside.
+    ``name``: name of the parameter in messages; ``closed``: the ends that are allowed, "both",
+    "left", "right" or "neither". Raises TypeError for other values than real numbers, ValueError
+    for numbers outside.
     """
     if _is_not_real(value):
         raise TypeError(f"{name} must be a real number, got {name}={value!r}.")
@@ -34,16 +35,16 @@ def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
         number = math.inf
     has_low = closed in ("both", "left")
     has_high = closed in ("both", "right")
-    is_above = number >= low if has_low else number > low
-    is_below = number <= high if has_high else number < high
-    if not (is_above and is_below and math.isfinite(number)):
+    satisfies_low = number >= low if has_low else number > low
+    satisfies_high = number <= high if has_high else number < high
+    if not (satisfies_low and satisfies_high and math.isfinite(number)):
         interval = _interval_text(low, high, has_low=has_low, has_high=has_high)
         raise ValueError(f"{name} must be a finite number in {interval}, got {name}={value!r}.")
     return number
 
 
 def _interval_text(low, high, *, has_low, has_high):
-    """Return an interval as text; ``has_low``, ``has_high``: whether finite ends belong to it."""
+    """Return an interval as text; ``has_low``, ``has_high``: whether it contains finite ends."""
     opening = "[" if has_low and math.isfinite(low) else "("
     closing = "]" if has_high and math.isfinite(high) else ")"
     return f"{opening}{low:g}, {high:g}{closing}"
@@ -64,7 +65,7 @@ def check_integer(name, value, *, low=None, high=None):
 
 
 def check_option(name, value, options):
-    """Return ``value`` if it is one of ``options`` (strings)."""
+    """Return ``value``; raise ValueError unless it is one of ``options``, which are strings."""
     if not isinstance(value, str) or value not in options:
         allowed = ", ".join(repr(option) for option in options)
         raise ValueError(f"{name} must be one of {allowed}, got {name}={value!r}.")
@@ -72,12 +73,12 @@ def check_option(name, value, options):
 
 
 def check_probability(name, value):
-    """Return ``value`` as a float strictly between 0 and 1."""
+    """Return ``value`` as a float; raise an error unless it is strictly between 0 and 1."""
     return check_real(name, value, low=0.0, high=1.0, closed="neither")
 
 
 def check_beta(value):
-    """Return ``beta``, the probability that any answer is wrong: above 0 and at most 1/2."""
+    """Return ``value``, the probability that any answer is wrong, as a float in (0, 1/2]."""
     beta = check_probability("beta", value)
     if not beta <= 0.5:
         raise ValueError(
@@ -88,10 +89,9 @@ def check_beta(value):
 
 
 def failure_probability(confidence_level):
-    """Return the probability that an interval is wrong at a confidence level in [0.5, 1).
+    """Return 1 minus a confidence level in [0.5, 1), computed in decimals.
 
-    The difference is taken in decimals: ``1 - 0.95`` in floating point is not ``0.05``, and a
-    ledger must find its own settings again. Raises ValueError for other levels.
+    At 0.95 the result is the float 0.05. Raises ValueError for other levels.
     """
     if isinstance(confidence_level, numbers.Real) and 50 <= confidence_level < 100:
         raise ValueError(
@@ -111,12 +111,12 @@ def failure_probability(confidence_level):
 
 
 def confidence_level(failure_probability):
-    """Return the confidence level of a failure probability, with the difference in decimals."""
+    """Return 1 minus a failure probability, computed in decimals."""
     return float(1 - Decimal(str(failure_probability)))
 
 
 def check_fraction(name, value):
-    """Return a fraction of the records as a float strictly between 0 and 1."""
+    """Return ``value``, a fraction of the records, as a float strictly between 0 and 1."""
     if not _is_not_real(value) and 1 < value < math.inf and value == int(value):
         raise ValueError(
             f"{name} must be a fraction in (0, 1), got {name}={value!r}. To hold out "
@@ -126,17 +126,17 @@ def check_fraction(name, value):
 
 
 def check_boolean(name, value):
-    """Return ``value`` as a bool if it is one."""
+    """Return ``value`` as a bool; raise TypeError unless it is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {name}={value!r}.")
     return bool(value)
 
 
 def as_real_array(name, value):
-    """Return ``value`` as a float array; values that would lose their meaning are rejected.
+    """Return ``value`` as a float array, a copy.
 
-    As floats, complex numbers would lose their imaginary part, durations their unit, masked entries
-    their mask and text its meaning. Raises ValueError for masked entries, TypeError for the others.
+    Raises ValueError for masked entries, and TypeError for values that are not real numbers, such
+    as complex numbers, durations and text. ``name``: name of the parameter in messages.
     """
     if type(value) is np.ndarray and value.dtype == float:  # the usual case
         return value.copy()
@@ -153,9 +153,9 @@ def as_real_array(name, value):
 
 
 def _holds_real_numbers(array):
-    """Return whether an array holds real numbers.
+    """Return whether an array holds real numbers only.
 
-    Arrays with a boolean type do, but neither a single boolean nor booleans in an array of objects.
+    Boolean arrays count, but neither a single boolean nor booleans in an array of objects.
     """
     if array.dtype.kind == "O":
         return not any(_is_not_real(element) for element in array.ravel())
@@ -169,7 +169,7 @@ _NOT_REAL_TYPES = (bool, np.bool_, np.timedelta64)
 
 
 def _is_not_real(value):
-    """Return whether a value is not a real number."""
+    """Return whether a value is not a real number; booleans and durations are not."""
     if type(value) in _REAL_TYPES:
         return False
     return isinstance(value, _NOT_REAL_TYPES) or not isinstance(value, numbers.Real)
@@ -196,11 +196,8 @@ def check_supported_values(name, data):
 def check_index_alignment(name, values, X, *, of="X"):
     """Raise ValueError if the indices of two pandas objects have the same labels in another order.
 
-    ``name`` and ``of``: names of ``values`` and ``X`` in the message.
-
-    Records are matched by position, as everywhere in scikit-learn. Indices with the same labels in
-    another order contradict that. If one of them is just 0, 1, …, a warning is issued instead: its
-    object may have been renumbered.
+    ``name`` and ``of``: names of ``values`` and ``X`` in the message. If one of the indices is 0,
+    1, …, a RowOrderWarning is given instead. Indices of different lengths are not compared.
     """
     X_index = getattr(X, "index", None)
     values_index = getattr(values, "index", None)
@@ -224,6 +221,7 @@ def check_targets(name, y):
     """Raise an error if targets are missing, of an unsupported type, or text and other values.
 
     Infinite values in an array of floats count as missing. Sparse arrays are not supported.
+    ``name``: name of the targets in messages.
     """
     check_supported_values(name, y)
     if scipy.sparse.issparse(y):
@@ -243,7 +241,7 @@ def check_targets(name, y):
 
 
 def count_missing(values):
-    """Return the number of missing values in an array; in one of floats, infinite ones count."""
+    """Return the number of missing values in an array, and of infinite ones if it has floats."""
     if values.dtype.kind == "f":
         return int(np.count_nonzero(~np.isfinite(values)))
     return sum(map(is_missing, values.ravel())) if values.dtype.kind == "O" else 0
@@ -257,7 +255,7 @@ def _mixes_text(values):
 def check_label_values(y):
     """Raise an error if targets are missing, or text and other values; ``y`` may be None.
 
-    Infinite floats alone do not count as missing.
+    Infinite values in an array of floats without NaN are accepted.
     """
     if y is None:
         return
@@ -268,7 +266,7 @@ def check_label_values(y):
 
 
 def is_missing(value):
-    """Return whether a cell marks a missing value."""
+    """Return whether a value is NaN, None, or the missing value of pandas."""
     if isinstance(value, float | np.floating):
         return bool(np.isnan(value))
     return value is None or type(value).__name__ in ("NAType", "NaTType")
@@ -282,20 +280,21 @@ _SMALL_SIZE = 4
 def check_array(name, value, *, shape=None, low=-math.inf, high=math.inf) -> Array:
     """Return a copy of ``value`` as a float array of finite numbers from ``low`` to ``high``.
 
-    ``shape`` may hold ``None`` for lengths that are free; if it is None, all shapes are allowed.
-    Raises TypeError for other values than real numbers, else ValueError.
+    ``shape``: required shape, with ``None`` for lengths that are free; None: all shapes are
+    allowed. Raises TypeError for other values than real numbers, and ValueError for other numbers
+    and shapes.
     """
     array = as_real_array(name, value)
     if shape is not None and not _has_shape(array, shape):
         required_shape = str(shape).replace("None", "any")
         raise ValueError(f"{name} must have shape {required_shape}, got {array.shape}.")
     if array.size <= _SMALL_SIZE:
-        values_to_compare = array.ravel().tolist()
+        values_or_extremes = array.ravel().tolist()
     else:
-        values_to_compare = [array.min(), array.max()]
+        values_or_extremes = [array.min(), array.max()]
     finite_low = max(low, -_LARGEST_FLOAT)
     finite_high = min(high, _LARGEST_FLOAT)
-    if not all(finite_low <= number <= finite_high for number in values_to_compare):
+    if not all(finite_low <= number <= finite_high for number in values_or_extremes):
         is_allowed = (array >= low) & (array <= high) & np.isfinite(array)
         invalid_values = array[~is_allowed]
         rule = f"must hold finite numbers in [{low:g}, {high:g}]"
@@ -305,7 +304,7 @@ def check_array(name, value, *, shape=None, low=-math.inf, high=math.inf) -> Arr
 
 
 def _has_shape(array, shape):
-    """Return whether an array has a shape, in which None is any length."""
+    """Return whether an array has a shape; None in ``shape`` stands for any length."""
     return array.ndim == len(shape) and all(
         length is None or length == n for length, n in zip(shape, array.shape, strict=True)
     )
@@ -330,8 +329,7 @@ def caller_level():
 def strip_traceback_frames(method: Method) -> Method:
     """Return a method whose errors have no inner frames and no causes, which could hold raw scores.
 
-    A traceback keeps the local variables of its frames alive, and debuggers, loggers and notebooks
-    can print them. To see the inner frames, call the undecorated ``__wrapped__``.
+    To see the inner frames, call the undecorated ``__wrapped__``.
     """
 
     @functools.wraps(method)
@@ -339,7 +337,7 @@ def strip_traceback_frames(method: Method) -> Method:
         try:
             return method(*args, **kwargs)
         except BaseException as error:
-            failure = error
+            failure = error  # ``error`` is deleted after this block
         failure.__cause__ = failure.__context__ = None
         del args, kwargs  # they are in the caller's frame already
         try:
