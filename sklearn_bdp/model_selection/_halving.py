@@ -144,7 +144,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         self.aggressive_elimination = aggressive_elimination
 
     def _fit_without_holdout(self, X, y, params):
-        """Search as scikit-learn's halving does, without a holdout."""
+        """Search as scikit-learn's halving does, and return the fitted search."""
         self._validate_params()
         routed_params = self._get_routed_params_for_fit(params)
         self._checked_cv_orig = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
@@ -152,17 +152,17 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         return super()._fit_without_holdout(X, y, params)
 
     def _set_up(self, finished_fits, config, fit_data):
-        """Return the base class's CrossValidation; set the resources from the training set."""
+        """Set the resources from the training set; return the base class's result."""
         cross_validation = super()._set_up(finished_fits, config, fit_data)
         holdout_split = cross_validation.holdout_split
         self._set_resources(holdout_split.X, holdout_split.y, cross_validation.split_params)
         return cross_validation
 
     def _set_resources(self, X, y, split_params):
-        """Set the smallest and largest resource of a candidate, as scikit-learn does.
+        """Set ``min_resources_`` and ``max_resources_`` from training data, as scikit-learn does.
 
-        Raises ValueError as scikit-learn, and if the largest number of training records is more
-        than all of them.
+        Raises ValueError as scikit-learn, and if ``max_resources`` exceeds the number of training
+        records.
         """
         self._n_samples_orig = num_samples(X)
         SuccessiveHalving._check_input_parameters(self, X, y, split_params)
@@ -176,6 +176,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         """Evaluate all candidates with few resources, and the best of each iteration with more."""
 
         def evaluate(candidates, cv, **options):
+            """Evaluate candidates by the splitter ``cv``; return ``cv_results_`` so far."""
             if callback_ctx is None:
                 options.pop("callback_ctx", None)
             return self._with_mean_test_score(evaluate_candidates(candidates, cv, **options))
@@ -183,11 +184,10 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         halve(self, evaluate, callback_ctx)
 
     def _with_mean_test_score(self, results):
-        """Return ``cv_results_`` with a column ``mean_test_score``: that of the metric that ranks.
+        """Return ``results`` with the column ``mean_test_score``: that of the metric that ranks.
 
-        scikit-learn selects the candidates of the next iteration by this column. With several
-        metrics ``results`` have a column ``mean_test_<name>`` for each. The metric that ranks is
-        the one that ``refit`` names, or else the first.
+        The metric that ranks is the one that ``refit`` names, or else the first. ``results``:
+        ``cv_results_``, with a column ``mean_test_<name>`` for each metric.
         """
         mean_scores = {
             name: column for name, column in results.items() if name.startswith("mean_test_")
@@ -199,7 +199,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     def _select_best_index(self, refit, refit_metric, results):
         """Return the best row of the last iteration, or the row that a callable ``refit`` returns.
 
-        ``results``: ``cv_results_``.
+        ``refit_metric``: name of the metric that ranks; ``results``: ``cv_results_``.
         """
         if callable(refit):
             return super()._select_best_index(refit, refit_metric, results)

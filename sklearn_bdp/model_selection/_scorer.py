@@ -66,8 +66,8 @@ _MAX_FOLDS = 64  # largest number of folds whose digests a scorer keeps
 class _RaisingScore:
     """Return value of a scorer that makes cross-validation raise an error.
 
-    Cross-validation may replace errors of a scorer by NaN. But it reads the attribute ``item`` of
-    the returned value outside of its ``try`` statement.
+    scikit-learn may replace an error of a scorer by NaN, but not one of reading ``item`` of the
+    returned value.
     """
 
     def __init__(self, error):
@@ -80,12 +80,12 @@ class _RaisingScore:
 
 
 class _ModelFailedError(Exception):
-    """The model could not be scored on training records; cross-validation may replace it by NaN."""
+    """Error if a model cannot be scored on training records; its cause is the model's error."""
 
 
 @dataclass(eq=False)
 class _ScoredModel:
-    """Model that was scored, with the first data that it was scored on."""
+    """Model that was scored, with the training records that it was first scored on."""
 
     key: str | None  # query key, None if the model has no digest
     content_digest: str | None  # of the fitted attributes, None if one cannot be read
@@ -103,7 +103,7 @@ class _ScoredModel:
         return {**vars(self), "estimator_reference": None}
 
     def is_of(self, estimator):
-        """Return whether the scored model is this object."""
+        """Return whether the scored model is the object ``estimator``."""
         return self.estimator_reference is not None and self.estimator_reference() is estimator
 
     def is_unchanged(self, estimator):
@@ -116,10 +116,10 @@ class _ScoredModel:
 
 @dataclass
 class _SharedState:
-    """State that a scorer and its copies share, except copies by pickle."""
+    """State that a scorer shares with its copies and clones; a pickle has a copy of its own."""
 
     models: list = field(default_factory=list)  # _ScoredModel, latest last
-    #: By digest of the targets of a fold: number of rows, and a digest of each column.
+    #: From a digest of the targets of a fold to (number of rows, a digest of each column).
     column_digests_by_fold: dict = field(default_factory=dict)
     last_answer: AnswerRecord | None = None  # in score units
     row_wise_check: BatchDependenceCheck = field(default_factory=BatchDependenceCheck)
@@ -275,9 +275,9 @@ class HoldoutScorer:
     def _score(self, estimator, X, y, sample_weight, in_validation):
         """Return the verified score of a model, in score units.
 
-        ``X``, ``y``: training records, which the model need not have been fitted on.
-        ``in_validation``: whether cross-validation of scikit-learn calls the scorer. If
-        cross-validation passes the training rows of the model, their ordinary score is returned.
+        ``X``, ``y``: training records and targets, on which the model need not have been fitted;
+        ``in_validation``: whether cross-validation of scikit-learn calls the scorer. If it passes
+        the rows that the model was fitted on, their ordinary score is returned.
         """
         self._check(estimator, X, y, sample_weight)
         columns = self._holdout_columns(estimator, X, y)
@@ -329,11 +329,11 @@ class HoldoutScorer:
         )
 
     def _find_alteration(self, scored_model, X, y, in_validation):
-        """Return the :class:`ColumnAlteration` of the data since the model was first scored.
+        """Return the :class:`ColumnAlteration` of ``X`` since the model was first scored.
 
-        It is empty for a model that was not scored before. Otherwise it is the result of
-        :func:`detect_alteration`. If that is None for fewer rows, outside of cross-validation,
-        ValueError is raised.
+        None for other rows. It is empty for unaltered rows, and for a model that was not scored
+        before. Raises ValueError, outside of cross-validation, if fewer rows than at first are not
+        recognized.
         """
         if scored_model not in self._shared_state.models:
             return ColumnAlteration()
@@ -349,7 +349,7 @@ class HoldoutScorer:
         return alteration
 
     def _finite_reference(self, metric, estimator, X, y, *, is_out_of_sample, is_altered):
-        """Return the metric and the TrainingReference of :meth:`_reference`.
+        """Return the result of :meth:`_reference`, a metric and a :class:`TrainingReference`.
 
         Raises _ModelFailedError if the model cannot be scored or its score is undefined.
         """
@@ -366,20 +366,21 @@ class HoldoutScorer:
         return metric, reference
 
     def _reference(self, metric, estimator, X, y, *, is_out_of_sample, is_altered):
-        """Return a metric without a proven bound with its public range, and a TrainingReference.
+        """Return the metric with a range from training scores, and a :class:`TrainingReference`.
 
-        ``is_altered``: whether columns were shuffled or set to one value; the fitted model is then
-        scored as it is, without an interval. ``is_out_of_sample``: whether the model was fitted on
-        other rows, as in cross-validation. It is then scored as it is, too, with an interval only
-        if the metric uses predictions only. Otherwise clones of it are cross-validated on these
-        rows.
+        ``metric``: ApproximateMetric; ``is_altered``: whether columns of ``X`` were shuffled or set
+        to one value; ``is_out_of_sample``: whether the model was fitted on other rows than ``X``.
+        In both cases the fitted model is scored on ``X``, without an interval if columns were
+        altered or the metric needs more than predictions. Otherwise clones of the model are
+        cross-validated on ``X``.
         """
         if is_altered or (is_out_of_sample and not metric.uses_predictions_only):
             score = metric.score_model(estimator, X, y)
-            reason = UNKNOWN_SCORER
+            no_interval_reason = UNKNOWN_SCORER
             if is_altered:
-                reason = "columns of the training records were altered"
-            return metric.with_range([score]), TrainingReference(score=score, reason=reason)
+                no_interval_reason = "columns of the training records were altered"
+            reference = TrainingReference(score=score, reason=no_interval_reason)
+            return metric.with_range([score]), reference
         scheme = self.holdout.dependence.sampling_scheme(self.holdout.n)
         no_interval_reason = _reason_for_no_interval(scheme)
         if not is_out_of_sample:
@@ -404,28 +405,30 @@ class HoldoutScorer:
         )
 
     @strip_traceback_frames  # the evaluation contains raw holdout scores
-    def _verify(self, model, metric, X_holdout, unit_score, key, n_train, variance, reference):
-        """Verify a model on the holdout, store the answer and return the score, in score units.
+    def _verify(
+        self, model, metric, X_holdout, unit_score, key, n_train, training_variance, reference
+    ):
+        """Verify a model on the holdout; store the answer and return its value, in score units.
 
         Parameters
         ----------
         model : estimator
             The model to verify.
         metric : BoundedMetric
-            Its metric.
+            Metric that scores the model.
         X_holdout : array-like
-            Holdout records with the columns of the model, altered if necessary.
+            Holdout records with the columns of the model.
         unit_score : float
             Score on training records, in [0, 1].
         key : str or None
             Query key.
         n_train : int
-            Number of these training records.
-        variance : float or None
-            Variance of their scores in [0, 1]. None if the score determines it, or if the metric is
-            not a mean over records.
+            Number of training records that were scored.
+        training_variance : float or None
+            Variance of the scores of these training records, in [0, 1]. None if the mean score
+            determines it, or if the metric is not a mean over records.
         reference : TrainingReference or None
-            Needed for a metric without a proven bound.
+            Training scores for a metric without a proven bound; None for others.
         """
         evaluation = metric.evaluate(model, X_holdout, self.holdout.y)
         if reference is not None:
@@ -434,7 +437,7 @@ class HoldoutScorer:
             np.array([unit_score]),
             [evaluation],
             n_train=n_train,
-            training_variance=variance,
+            training_variance=training_variance,
             keys=[key],
             about=[(metric, type(model).__name__)],
         )
@@ -442,11 +445,11 @@ class HoldoutScorer:
         return self._shared_state.last_answer.value
 
     def _content_for_keys(self):
-        """Return the content of a scorer inside a model that query keys cover."""
+        """Return the values that determine the scorer, from which query keys are computed."""
         return (type(self).__name__, self.holdout, self.scoring)
 
     def _check(self, estimator, X, y, sample_weight):
-        """Raise ValueError or TypeError for arguments that cannot be verified.
+        """Raise ValueError or TypeError for invalid arguments of a call.
 
         Raises ProcessBoundaryError if this process cannot query the holdout.
         """
@@ -478,10 +481,9 @@ class HoldoutScorer:
     def _identify(self, estimator, X, y, in_validation):
         """Return the stored :class:`_ScoredModel` of an estimator, or a new one.
 
-        The first data determine the metric, too: default bounds of regression errors come from the
-        targets, and a subsample may have other bounds. ``X``, ``y``: the data of this call, which a
-        new object copies. In cross-validation an equal model of another fold is a new object, too,
-        with the metric of the first one.
+        A new one copies the training records ``X`` and targets ``y``. In cross-validation an equal
+        model of another fold gets a new one with the same metric. May set the fingerprint of a
+        stored one.
         """
         for scored_model in self._shared_state.models:
             if scored_model.is_of(estimator) and scored_model.is_unchanged(estimator):
@@ -510,7 +512,7 @@ class HoldoutScorer:
         )
 
     def _find_equal_model(self, digest):
-        """Return the last scored model with the same digest and query key, or None.
+        """Return the latest :class:`_ScoredModel` with the same digest and query key, or None.
 
         ``digest``: :class:`ModelDigest` of the estimator.
         """
@@ -522,7 +524,7 @@ class HoldoutScorer:
         return None
 
     def _make_metric(self, estimator, y):
-        """Return the metric of ``scoring`` for a model and training targets."""
+        """Return the metric of ``scoring`` for a model; ``y``: training targets."""
         config = self.holdout.config
         dependence = self.holdout.dependence
         scheme = dependence.sampling_scheme(self.holdout.n)
@@ -536,10 +538,11 @@ class HoldoutScorer:
         )
 
     def _holdout_columns(self, model, X, y):
-        """Return names or positions of the holdout columns that a model needs.
+        """Return a list of names or positions of the holdout columns that a model needs.
 
-        None for all columns in order, and if the data have no columns. Raises UnknownFeaturesError
-        if the columns cannot be found. May store digests of all columns of a fold.
+        None if it needs all columns in order, and if the data have no columns. Raises
+        UnknownFeaturesError if the columns of ``X`` cannot be found in the holdout. May store
+        digests of the columns of ``X``.
         """
         names = getattr(model, "feature_names_in_", None)
         if names is not None and hasattr(self.holdout.X, "columns"):
@@ -551,15 +554,15 @@ class HoldoutScorer:
             n_columns = X.shape[1]
         if n_columns is None or len(holdout_shape) == 1:
             return None
-        fold_key = query_key(np.asarray(y))
-        stored_columns = self._shared_state.column_digests_by_fold.get(fold_key)
+        targets_digest = query_key(np.asarray(y))
+        n_rows_and_digests = self._shared_state.column_digests_by_fold.get(targets_digest)
         if n_columns == n_holdout_columns:
-            if stored_columns is None:
-                self._store_columns(fold_key, X)
+            if n_rows_and_digests is None:
+                self._store_columns(targets_digest, X)
             return None
         positions = None
-        if stored_columns is not None:
-            positions = find_columns(stored_columns, X)
+        if n_rows_and_digests is not None:
+            positions = find_columns(n_rows_and_digests, X)
         if positions is None:
             raise UnknownFeaturesError(
                 f"The estimator was fitted on {n_columns} columns without names, which cannot be "
@@ -583,10 +586,11 @@ class HoldoutScorer:
             )
         return None if same_names(names, holdout_names) else list(names)
 
-    def _store_columns(self, fold_key, X):
-        """Store digests of all columns of a fold, by which some of them are found later.
+    def _store_columns(self, targets_digest, X):
+        """Store the number of rows and a digest of each column of a fold.
 
-        ``fold_key``: digest of the targets of the fold. Data without codes are not stored.
+        ``targets_digest``: digest of the targets of the fold, under which they are stored. Nothing
+        is stored if :func:`column_codes` is None for ``X``.
         """
         codes = column_codes(X)
         if codes is not None:
@@ -594,14 +598,14 @@ class HoldoutScorer:
             latest_items = dict(stored_items[-_MAX_FOLDS + 1 :])
             self._shared_state.column_digests_by_fold = {
                 **latest_items,
-                fold_key: (len(codes), column_digests(codes)),
+                targets_digest: (len(codes), column_digests(codes)),
             }
 
     @property
     def last_answer_(self) -> AnswerRecord:
         """Last verified score and its interval, in score units.
 
-        Raises AttributeError if the scorer was not called in this process.
+        Raises AttributeError if the scorer has not verified a model.
         """
         if self._shared_state.last_answer is None:
             raise AttributeError(
@@ -618,7 +622,7 @@ class HoldoutScorer:
 
     @property
     def _score_func(self):
-        """Raise an error with the reason why a scorer has no function of predictions."""
+        """Raise AttributeError: the scorer cannot score predictions without their model."""
         raise AttributeError(
             "HoldoutScorer scores models, not predictions: TunedThresholdClassifierCV needs a "
             "plain metric such as scoring='balanced_accuracy' in the training set. Verify the "
@@ -643,7 +647,7 @@ class HoldoutScorer:
 
 @dataclass(frozen=True)
 class ColumnAlteration:
-    """Columns whose values were shuffled among rows, or set to one value. False without any."""
+    """Columns whose values were shuffled among rows, or set to one value. False if empty."""
 
     shuffled: tuple = ()  # pairs: position of a column, digest of its values in their order
     constant: tuple = ()  # pairs: position of a column, code of its only value
@@ -663,24 +667,25 @@ def column_codes(X, *, single=False):
         return None
     X = X if hasattr(X, "iloc") else np.asarray(X)
     is_numeric_array = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
-    columns = [X]
+    blocks = [X]  # all columns of a numeric array together, others one by one
     if not is_numeric_array:
-        columns = [np.asarray(safe_indexing(X, index, axis=1)) for index in range(X.shape[1])]
-    codes = [cell_codes(column, single=single) for column in columns]
+        blocks = [np.asarray(safe_indexing(X, index, axis=1)) for index in range(X.shape[1])]
+    codes = [cell_codes(block, single=single) for block in blocks]
     return splitmix64(np.column_stack(codes), _SALT) if X.shape[1] else None
 
 
 def detect_alteration(first_X, first_y, X, y):
-    """Return the :class:`ColumnAlteration` of ``X`` since the first data, None for other data.
+    """Return the :class:`ColumnAlteration` from ``first_X`` to ``X``; None for other rows.
 
-    ``first_X``, ``first_y``: records and targets that the model was first scored on. The alteration
-    is empty for the same rows and, in data with codes (:func:`column_codes`), for some of them.
-    Raises ValueError if some columns, but not all, differ in a way that cannot be applied to other
-    records.
+    ``first_X``, ``first_y``: records and targets that a model was first scored on. The alteration
+    is empty if ``X`` has the same rows or, unless :func:`column_codes` are None, some of them.
+    Raises ValueError if some columns, but not all, have other values that are neither shuffled nor
+    constant.
     """
     # If only one of both has single precision, compare in single precision.
     in_single_precision = _is_single(X) != _is_single(first_X)
     has_same_targets = np.array_equal(np.asarray(first_y), np.asarray(y))
+    # Positions of the columns that are compared by codes; None: all columns.
     coded_positions = _unequal_columns(first_X, X) if has_same_targets else None
     coded_first_X = first_X
     coded_X = X
@@ -705,24 +710,23 @@ def detect_alteration(first_X, first_y, X, y):
 
 
 def _alteration_of_rows(first_codes, codes, coded_positions, n_columns):
-    """Return the alteration of the same rows, as columns that were shuffled or set to one value.
+    """Return the :class:`ColumnAlteration`: columns that were shuffled or set to one value.
 
-    None if all columns changed in another way; if only some of them did, ValueError is raised.
-    ``first_codes``, ``codes``: codes of the values of the columns at the positions
-    ``coded_positions``, before and after the alteration. The other ones of the ``n_columns``
-    columns are equal.
+    None if all ``n_columns`` columns changed in another way. Raises ValueError if only some of them
+    did. ``first_codes``, ``codes``: (n, n_coded), codes of values before and after the alteration;
+    ``coded_positions``: (n_coded,), positions of these columns. Other columns are equal.
     """
-    shuffled = []
-    constant = []
+    shuffled = []  # pairs: position of a column, digest of its values in their order
+    constant = []  # pairs: position of a column, code of its only value
     unexplained_positions = []
     for index in np.flatnonzero((first_codes != codes).any(axis=0)).tolist():
         position = int(coded_positions[index])
-        column = codes[:, index]
-        if np.array_equal(np.sort(first_codes[:, index]), np.sort(column)):
-            (digest,) = column_digests(column[:, None])
+        column_code = codes[:, index]
+        if np.array_equal(np.sort(first_codes[:, index]), np.sort(column_code)):
+            (digest,) = column_digests(column_code[:, None])
             shuffled.append((position, int(digest)))
-        elif (column == column[0]).all():
-            constant.append((position, int(column[0])))
+        elif (column_code == column_code[0]).all():
+            constant.append((position, int(column_code[0])))
         else:
             unexplained_positions.append(position)
     if not unexplained_positions:
@@ -737,10 +741,10 @@ def _alteration_of_rows(first_codes, codes, coded_positions, n_columns):
 
 
 def _unequal_columns(first_X, X):
-    """Return the positions of the columns of two numeric arrays that differ.
+    """Return the positions of the columns in which two numeric arrays differ.
 
-    None if all columns must be compared by codes: for data other than two numeric arrays of one
-    dtype and shape, and if no column or all of them differ.
+    None if the data are not two numeric arrays of one dtype and shape, and if no column or every
+    column differs.
     """
     are_numeric_arrays = (
         type(first_X) is type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "biuf"
@@ -751,14 +755,14 @@ def _unequal_columns(first_X, X):
     return positions if 0 < positions.size < X.shape[1] else None
 
 
-def find_columns(stored_columns, X):
-    """Return the positions of the columns of ``X`` among stored columns, None if not all are found.
+def find_columns(n_rows_and_digests, X):
+    """Return a list of the positions of the columns of ``X`` among stored columns.
 
-    ``stored_columns``: number of rows, and digests of the columns of data with the same rows.
-    Selectors pass arrays without names. A column is found by its values, unless several stored
-    columns are equal to it. Nothing is found in data with another number of rows or without codes.
+    None unless each is found by its values, exactly once. ``n_rows_and_digests``: number of rows of
+    the stored columns, and :func:`column_digests` of their codes. None also if ``X`` has another
+    number of rows, or if its :func:`column_codes` are None.
     """
-    n_rows, stored_digests = stored_columns
+    n_rows, stored_digests = n_rows_and_digests
     codes = column_codes(X)
     if codes is None or len(codes) != n_rows:
         return None
@@ -773,7 +777,10 @@ def find_columns(stored_columns, X):
 
 
 def _reason_for_no_interval(scheme):
-    """Return why a metric without a proven bound has no interval, or an empty text."""
+    """Return why a metric without a proven bound has no interval; "" if it may have one.
+
+    ``scheme``: sampling scheme of the holdout records.
+    """
     if scheme.calendar is not None:
         return OF_DATES
     return "" if scheme.has_independent_records else _UNKNOWN_GROUPS
@@ -784,10 +791,10 @@ def _check_text_columns(X_holdout, X):
 
     Data without a dtype are not checked.
     """
-    holdout_dtypes = {str(dtype).split("(")[0] for dtype in getattr(X_holdout, "dtypes", ())}
+    holdout_dtype_names = {str(dtype).split("(")[0] for dtype in getattr(X_holdout, "dtypes", ())}
     dtypes = getattr(X, "dtypes", [getattr(X, "dtype", "")])
     dtype_names = {str(dtype).split("(")[0] for dtype in dtypes}  # "" if X has no dtype
-    if holdout_dtypes & _TEXT_DTYPES and not {"", *_TEXT_DTYPES} & dtype_names:
+    if holdout_dtype_names & _TEXT_DTYPES and not {"", *_TEXT_DTYPES} & dtype_names:
         raise ValueError(
             "X has numbers where the holdout has text or categories. Fit one pipeline with the "
             "transformer, then call scorer(pipeline, X, y) with the rows as they were. The "
@@ -798,7 +805,7 @@ def _check_text_columns(X_holdout, X):
 def _score_variance(metric, estimator, X, y):
     """Return the variance of the scores of training records in [0, 1], at most 1/4.
 
-    None if the mean determines it, or if the metric is not a mean over records.
+    None if the metric is not a mean over records, or a mean of zeros and ones.
     """
     if not metric.is_mean or metric.is_binary:
         return None
@@ -808,7 +815,7 @@ def _score_variance(metric, estimator, X, y):
 def _training_scores(metric, estimator, X, y):
     """Return the scores of training records (or None) and the score of the model, in [0, 1].
 
-    A ScoreContractError is raised as it is, any other error as _ModelFailedError.
+    Raises ScoreContractError as the metric does, and _ModelFailedError for any other error.
     """
     try:
         return metric.training_scores(estimator, X, y)
@@ -819,11 +826,11 @@ def _training_scores(metric, estimator, X, y):
 
 
 def _out_of_sample_errors(estimator, X, y, *, is_tested):
-    """Return errors on records that a model was not fitted on, in units of the target, or None.
+    """Return out-of-sample prediction errors for ``X``, in units of the target.
 
-    ``is_tested``: whether cross-validation tests the model on these records. If not, the result is
-    that of :func:`out_of_fold_errors`, from clones of the model. Errors are raised as
-    _ModelFailedError.
+    ``is_tested``: whether ``X`` is taken as records that the model was not fitted on. If not, the
+    result is that of :func:`out_of_fold_errors`, from clones of the model; it may be None. Raises
+    _ModelFailedError if the model cannot be fitted or predict.
     """
     try:
         if is_tested:
@@ -833,15 +840,15 @@ def _out_of_sample_errors(estimator, X, y, *, is_tested):
         raise _ModelFailedError from error
 
 
-def _query_key(key, columns, alteration):
-    """Return the query key of a model with some holdout columns, or with altered ones.
+def _query_key(model_key, columns, alteration):
+    """Return the query key of a model on certain holdout columns; None if ``model_key`` is None.
 
-    ``key``: of the model; None: the result is None. ``columns``: names or positions, or None for
-    all; ``alteration``: :class:`ColumnAlteration` or None. Columns that are equal on the training
-    records may differ on the holdout, so the key covers which columns were selected.
+    ``columns``: names or positions of the columns, or None for all; ``alteration``:
+    :class:`ColumnAlteration`, or None.
     """
-    if key is None:
+    if model_key is None:
         return None
+    key = model_key
     if columns is not None:
         key = content_key("columns", key, [str(column) for column in columns])
     if alteration:
@@ -852,10 +859,9 @@ def _query_key(key, columns, alteration):
 def alter_columns(X_holdout, X, alteration):
     """Return a copy of the holdout records with the columns altered as those of ``X`` were.
 
-    Shuffled columns are replaced by random draws from the training columns, which are public: for
-    each holdout record one row of ``X`` is drawn, which supplies the values of all these columns.
-    The seed is a digest of the shuffled data, so that equal alterations draw equal rows. A column
-    that was set to one value has it in every row of ``X``, so all draws have this value.
+    For each holdout record one row of the training records ``X`` is drawn, which supplies the
+    values of all columns that were shuffled or set to one value. The seed is a digest of the
+    shuffled columns. ``alteration``: :class:`ColumnAlteration` of ``X``.
     """
     rng = np.random.default_rng(text_code(repr(alteration.shuffled)))
     drawn_rows = rng.integers(num_samples(X), size=num_samples(X_holdout))
@@ -865,23 +871,26 @@ def alter_columns(X_holdout, X, alteration):
         altered_X = altered_X.astype(np.result_type(altered_X, X), copy=False)
     for position, _ in (*alteration.shuffled, *alteration.constant):
         if hasattr(X, "iloc"):
-            column = X.iloc[drawn_rows, position].array
+            drawn_values = X.iloc[drawn_rows, position].array
         else:
-            column = X[drawn_rows, position]
+            drawn_values = X[drawn_rows, position]
         if hasattr(altered_X, "iloc"):
-            altered_X.isetitem(position, column)
+            altered_X.isetitem(position, drawn_values)
         else:
-            altered_X[:, position] = column
+            altered_X[:, position] = drawn_values
     return altered_X
 
 
 def _is_single(X):
-    """Return whether a column has floating-point numbers in single precision or less."""
+    """Return whether any column has floating-point numbers of less than 64 bits."""
     dtypes = X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", np.dtype(float))]
     return any(getattr(dtype, "kind", "O") == "f" and dtype.itemsize < 8 for dtype in dtypes)
 
 
 def column_digests(codes):
-    """Return an integer digest of each column, from codes of its values; their order matters."""
+    """Return a 64-bit digest of each column, (n_columns,), which depends on the order of rows.
+
+    ``codes``: (n_rows, n_columns), codes of the values.
+    """
     row_weights = np.arange(1, len(codes) + 1, dtype=np.uint64) * _SALT
     return splitmix64(codes, row_weights[:, None]).sum(axis=0)

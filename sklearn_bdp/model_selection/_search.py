@@ -291,7 +291,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         self.verify = verify
 
     def _validate_params(self):
-        """Validate parameters as scikit-learn does. Errors may also state a fix."""
+        """Raise InvalidParameterError as scikit-learn does; the text may also state a fix."""
         try:
             super()._validate_params()
         except InvalidParameterError as error:
@@ -311,10 +311,9 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         context.call_on_fit_task_end(estimator=self)
 
     def _generate_candidate_params(self):
-        """Return an iterable of parameters: a ParameterGrid, or a ParameterSampler with ``n_iter``.
+        """Return a ParameterGrid, or with ``n_iter`` a ParameterSampler.
 
-        scikit-learn's halving calls this method by its name. Raises TypeError for a distribution
-        without ``n_iter``.
+        Raises TypeError for a distribution without ``n_iter``.
         """
         if self.n_iter is None:
             param_grid = self.param_grid
@@ -422,10 +421,10 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
             return self._fit_verified(fit_data)
 
     def _fit_params_without_holdout(self, holdout_arguments):
-        """Return the passed arguments by name, for a search without holdout.
+        """Return the arguments that are not None by name, for a search without holdout.
 
         Raises ValueError for an argument that such a search does not take. ``holdout_arguments``:
-        arguments of ``fit`` by name, None if not passed.
+        arguments of ``fit`` by name.
         """
         passed_arguments = {
             name: value for name, value in holdout_arguments.items() if value is not None
@@ -443,7 +442,10 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return passed_arguments
 
     def _fit_without_holdout(self, X, y, params):
-        """Search as scikit-learn does; return the fitted search. ``params``: arguments by name."""
+        """Search as scikit-learn does; return the fitted search.
+
+        ``params``: other arguments of ``fit`` by name.
+        """
         return super().fit(X, y, **params)
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -501,7 +503,10 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     # -- before the first query: errors are raised before anything is spent
 
     def _check_options(self, X_val):
-        """Check parameters before any work; return the HoldoutConfig of a new holdout, or None."""
+        """Check parameters; return the :class:`HoldoutConfig` of a new holdout.
+
+        None if ``holdout`` is a ReusableHoldout. ``X_val``: validation set of the user, or None.
+        """
         candidates = self._generate_candidate_params()
         spaces = candidates.param_grid if self.n_iter is None else candidates.param_distributions
         for space in filter(None, spaces):  # one candidate of each space, to check its names
@@ -510,7 +515,10 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return check_holdout_parameter(self, X_val)
 
     def _signature(self, fit_data):
-        """Return a digest of the parameters and data that fits depend on, None if unreadable."""
+        """Return a digest of the parameters and data that fits depend on.
+
+        None if a value cannot be digested.
+        """
         params = self.get_params(deep=False)
         for name in ("n_jobs", "pre_dispatch", "verbose"):
             params.pop(name)
@@ -523,10 +531,11 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return object_digest((params, data_digest(*fit_data.values())))
 
     def _load_finished_fits(self, config, fit_data):
-        """Return the FinishedFits of an interrupted run of the same search, or a new object.
+        """Return the :class:`FinishedFits` of an interrupted call of ``fit``, or a new object.
 
-        A new object reads and writes a file beside the ledger, if the ledger is a file and the
-        search has a signature.
+        The call had the same parameters and data. A new object uses a file beside the ledger, if
+        the ledger is a file and :meth:`_signature` is not None. ``config``: :class:`HoldoutConfig`
+        of a new holdout, or None.
         """
         finished_fits, stored_signature = vars(self).pop("_interrupted_fit", (None, None))
         if stored_signature is not None and stored_signature == self._signature(fit_data):
@@ -541,9 +550,11 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return FinishedFits(file=file)
 
     def _set_up(self, finished_fits, config, fit_data):
-        """Split the data, check the arguments and open the holdout.
+        """Check the arguments; split the data and open the holdout unless an interrupted call did.
 
-        Returns the :class:`CrossValidation` of the training set, with the verifier of the holdout.
+        Return the :class:`CrossValidation` of the training set, with a :class:`Verifier`.
+        ``finished_fits``: :class:`FinishedFits`; ``config``: :class:`HoldoutConfig` of a new
+        holdout, or None.
         """
         if finished_fits.holdout_split is None:
             finished_fits.holdout_split = split_for(self, config, self.estimator, fit_data)
@@ -586,10 +597,10 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         )
 
     def _route_params(self, params, groups):
-        """Return parameters in a Bunch: ``estimator.fit`` and ``splitter.split`` are dicts.
+        """Return a Bunch with two dicts of parameters, ``estimator.fit`` and ``splitter.split``.
 
-        ``params``: parameters of ``fit`` of the search; ``groups``: of the training records, for
-        the splitter.
+        ``params``: other arguments of ``fit`` of the search, by name; ``groups``: group labels of
+        the training records, or None.
         """
         if sklearn.get_config()["enable_metadata_routing"]:
             if groups is not None and self.get_metadata_routing().consumes("fit", ["groups"]):
@@ -611,10 +622,10 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split={"groups": groups}))
 
     def _get_scorers(self):
-        """Return scorers and the metric of ``refit``, as scikit-learn's method does.
+        """Return scorers and the name of the metric that ranks, as scikit-learn's method does.
 
-        scikit-learn routes metadata to these scorers. If it does not know a metric, a placeholder
-        without metadata is returned; with ``holdout=None`` the error is raised.
+        If scikit-learn raises an error for a metric, return a placeholder scorer, or with
+        ``holdout=None`` raise the error.
         """
         try:
             return super()._get_scorers()
@@ -626,9 +637,9 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
     # -- queries and released values
 
     def _verify_candidates(self, cross_validation):
-        """Verify rows as :meth:`_rows_to_verify`; return a :class:`CandidateQuery` for each row.
+        """Verify the candidates that ``verify`` selects; return a :class:`CandidateQuery` by row.
 
-        Queries of other rows have no answer, and no cross-validated score.
+        Queries of other candidates have no answer, and NaN as cross-validated score.
         """
         cross_validation.use_public_ranges()
         verifier = cross_validation.verifier
@@ -643,7 +654,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         if self.verbose > 0:
             print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
         account = verifier.holdout.account
-        number_before = account.last_batch_number()
+        batch_number_before = account.last_batch_number()
         verifier.fit(rows, candidates, unit_cv_scores)
         queries = verifier.verify(
             candidates,
@@ -656,22 +667,22 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
             n_train=cross_validation.n_train,
             selection_scores=selection_scores[rows],
         )
-        account.note_search([query.answer for query in queries], number_before)
+        account.note_search([query.answer for query in queries], batch_number_before)
         contexts = (cross_validation.verification_context, cross_validation.callback_context)
         for context in filter(None, contexts):
             context.call_on_fit_task_end(estimator=self)
-        queries_by_row = dict(zip(rows, queries, strict=True))
+        query_by_row = dict(zip(rows, queries, strict=True))
         return [
-            queries_by_row.get(row, CandidateQuery(None, math.nan))
+            query_by_row.get(row, CandidateQuery(None, math.nan))
             for row in range(len(cross_validation.candidates))
         ]
 
     def _rows_to_verify(self, cross_validation, selection_scores):
-        """Return the rows that ``verify`` selects among those with a cross-validated score.
+        """Return the rows of ``cv_results_`` to verify, sorted: those that ``verify`` selects.
 
-        Halving selects among those of its last iteration. Raises ScoreContractError as
-        ``check_clipping`` of the metric for the best candidate. ``selection_scores``: training
-        scores by row, in score units.
+        Only rows with a cross-validated score are selected, for halving only of the last iteration.
+        Raises ScoreContractError if the metric clips the scores of the best candidate too much.
+        ``selection_scores``: training scores by row, in score units.
         """
         first_row = cross_validation.first_row
         is_finite = np.isfinite(cross_validation.scores[first_row:])
@@ -691,17 +702,17 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return sorted(best_rows.tolist())
 
     def _standard_errors(self, cross_validation):
-        """Return the standard error of each mean over folds, by row, in score units; 0 for NaN."""
+        """Return the standard error of the mean over folds by row, in score units; 0 for NaN."""
         standard_deviations = cross_validation.results[f"std_test_{cross_validation.metric_name}"]
         return np.nan_to_num(standard_deviations) / math.sqrt(self.n_splits_)
 
     def _set_split(self, holdout_split):
-        """Set ``train_indices_`` and ``holdout_indices_``."""
+        """Set ``train_indices_`` and ``holdout_indices_``, to arrays or None."""
         self.train_indices_ = as_indices(holdout_split.X, holdout_split.train)
         self.holdout_indices_ = as_indices(holdout_split.X, holdout_split.holdout)
 
     def _set_attributes(self, cross_validation, queries):
-        """Set the fitted attributes. ``queries``: :class:`CandidateQuery` by row."""
+        """Set the fitted attributes; ``queries``: list of :class:`CandidateQuery` by row."""
         self._set_split(cross_validation.holdout_split)
         self.dependence_test_ = cross_validation.dependence_report
         self.dependence_test_scores_ = cross_validation.dependence_scores
@@ -731,10 +742,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         self.certificate_ = search_certificate(self, cross_validation, best_query)
 
     def _best_row(self, cross_validation):
-        """Return the row that ``refit`` selects by the verified scores.
-
-        A callable selects it by ``cv_results_``.
-        """
+        """Return the row of ``cv_results_`` that ``refit`` selects."""
         if callable(self.refit):
             return self._select_best_index(
                 self.refit, cross_validation.metric_name, self.cv_results_
@@ -746,7 +754,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return select_best_row(self.refit, self.cv_results_, selection_scores, standard_errors)
 
     def _set_best_estimator(self, cross_validation, best_query):
-        """Set ``best_estimator_``, ``refit_time_`` in seconds and perhaps ``feature_names_in_``."""
+        """Set ``best_estimator_``, ``refit_time_`` in seconds, and names of features if known."""
         start_time = time.perf_counter()
         candidate = cross_validation.candidates[self.best_index_]
         self.best_estimator_ = cross_validation.verifier.model(candidate, self.best_index_)
@@ -847,7 +855,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         return replace(preview, rows=rows)
 
     def _models_for_report(self, compare):
-        """Return the model by name, its cross-validated score, metric and variance of scores.
+        """Return a dict from name to model, its cross-validated score, the metric, and a variance.
 
         ``compare`` has no effect. The score is in score units. The variance is that of the scores
         of training records, or of dates, in [0, 1], NaN if it is unknown. Raises ValueError if the
@@ -859,9 +867,9 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
                 "final_report needs best_estimator_, which refit=False does not keep: call "
                 "holdout_.final_report with the model to report."
             )
-        models = {short_name(self.best_estimator_, self.best_params_): self.best_estimator_}
+        name = short_name(self.best_estimator_, self.best_params_)
         cv_score = float(self.cv_results_["cv_score"][self.best_index_])
-        return models, cv_score, self._metric, self._variance
+        return {name: self.best_estimator_}, cv_score, self._metric, self._variance
 
 
 def _check_has_holdout(search):
@@ -875,11 +883,11 @@ def _check_has_holdout(search):
 
 
 def _may_be_best(scores, standard_errors, cross_validation):
-    """Return a mask of the candidates that may have the highest expected score.
+    """Return a mask of the candidates whose score is within three standard errors of the best.
 
-    ``scores`` are training scores of the candidates and ``standard_errors`` those of these scores,
-    in score units. There are few folds, so a smaller standard error than that of a proportion with
-    this score among all training records is replaced by the latter.
+    ``scores``: training scores of the candidates; ``standard_errors``: their standard errors over
+    folds, both in score units. A standard error is raised to that of a proportion with the same
+    score among all training records, if that is larger.
     """
     unit_scores = cross_validation.metric.to_unit(scores)
     score_range = cross_validation.metric.upper - cross_validation.metric.lower
@@ -894,10 +902,10 @@ def _may_be_best(scores, standard_errors, cross_validation):
 
 
 def search_results(cross_validation, queries):
-    """Return ``cv_results_`` with the released scores and intervals, in score units.
+    """Return ``cv_results_`` with verified scores and intervals, in score units.
 
     For a metric that cannot be verified the only column besides those of cross-validation is
-    ``answered_from_<name>``. ``queries``: :class:`CandidateQuery` by row.
+    ``answered_from_<name>``. ``queries``: list of :class:`CandidateQuery` by row.
     """
     metric = cross_validation.metric
     ranking_name = cross_validation.metric_name
@@ -922,17 +930,13 @@ def search_results(cross_validation, queries):
 
 
 def _verified_scores(results):
-    """Return the column ``holdout_score`` of ``cv_results_``, with NaN where it is not verified.
-
-    If the budget is exhausted and ``on_exhausted`` is "cv", the column has cross-validated scores
-    in place of missing answers.
-    """
+    """Return the column ``holdout_score`` of ``cv_results_``, with NaN for unanswered rows."""
     is_answered = results["answered_from"] != "unanswered"
     return np.where(is_answered, results["holdout_score"], np.nan)
 
 
 def _secondary_answers(queries, name):
-    """Return the answers about a secondary metric by row, MissingAnswer for rows without one."""
+    """Return a list of answers about a secondary metric by row; MissingAnswer for missing ones."""
     return [getattr(query.secondary.get(name), "answer", MissingAnswer()) for query in queries]
 
 
@@ -940,7 +944,8 @@ def search_certificate(search, cross_validation, best_query):
     """Return the certificate of a search.
 
     Warns if no candidate has a cross-validated score, about metrics that were not verified, and as
-    :func:`make_certificate`. ``best_query``: :class:`CandidateQuery` of the selected candidate.
+    :func:`make_certificate` does. ``best_query``: :class:`CandidateQuery` of the selected
+    candidate.
     """
     results = search.cv_results_
     cv_scores = results["cv_score"]
@@ -990,14 +995,15 @@ def select_best_row(rule, results, selection_scores, standard_errors):
     results : dict
         ``cv_results_``.
     selection_scores : ndarray of shape (n_candidates,)
-        Training scores by which scikit-learn would select a candidate.
+        Cross-validated scores by which confirmed candidates are compared; NaN for candidates that
+        cannot be selected by them.
     standard_errors : ndarray of shape (n_candidates,) or None
         Standard errors of the cross-validated scores in score units; needed for ``"one_se"`` only.
 
     Returns
     -------
     int
-        Row in ``cv_results_``. Without any verified score, that of the best training score.
+        Row in ``cv_results_``. Without any verified score, that of the best cross-validated score.
     """
     cv_scores = results["cv_score"]
     if rule == "best_lower":
@@ -1017,9 +1023,10 @@ def select_best_row(rule, results, selection_scores, standard_errors):
 
 
 def short_name(model, params):
-    """Return the code of a model: its class, searched parameters and those unlike the defaults.
+    """Return a call of the model's class as text, such as ``SVC(C=1)``.
 
-    A long text names only the searched parameters ``params``. A pipeline is named by its last step.
+    It has the searched parameters ``params`` and others that differ from the defaults, or if it is
+    too long only the former. A pipeline is named by its last step.
     """
     prefix = ""
     while hasattr(model, "steps"):
@@ -1038,13 +1045,13 @@ def short_name(model, params):
 
 
 def _as_call(model, params):
-    """Return the code of a call of the model's class with these parameters, shortened."""
+    """Return a call of the model's class with ``params`` as text; long values are cut."""
     arguments = ", ".join(f"{name}={_short_value(value)}" for name, value in params.items())
     return f"{type(model).__name__}({arguments})"
 
 
 def _short_value(value):
-    """Return a value as code: numbers with four digits, others with 40 characters at most."""
+    """Return a value as text: a number with four digits, others cut to 40 characters."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_):
         return f"{value:.4g}"
     value = value.item() if isinstance(value, np.generic) else value
@@ -1052,10 +1059,9 @@ def _short_value(value):
 
 
 def without_autologging():
-    """Return a context manager that keeps MLflow from logging.
+    """Return a context manager that disables autologging by MLflow, if it is active.
 
-    MLflow replaces ``fit`` of scikit-learn's classes. It would score the best model on all data
-    passed to ``fit``, including holdout records.
+    Autologging would score the best model on all data passed to ``fit``, including holdout records.
     """
     autologging_utils = sys.modules.get("mlflow.utils.autologging_utils")
     if autologging_utils is None or autologging_utils.autologging_is_disabled("sklearn"):
