@@ -44,7 +44,7 @@ def accuracy(rng, n=150, phi=0.98):
     """Return a simulated accuracy; the chance of a hit changes slowly."""
     chances = expit(1.0 + slow_level(n, phi, rng))
     hits = (rng.random(n) < chances).astype(float)
-    options = {"scale": "unit", "n_event_dates": int(min(hits.sum(), n - hits.sum()))}
+    options = {"scale": "unit", "n_outcome_dates": int(min(hits.sum(), n - hits.sum()))}
     return Simulated(hits.mean(), left_out_means(hits), chances.mean(), options)
 
 
@@ -109,7 +109,7 @@ def average_precision(rng, n=75, feedback=1.5):
     value, left_out = statistic.left_out(y, scores, np.ones(n), np.arange(n), n)
     in_order = chances[np.argsort(-scores)]
     precisions = np.cumsum(in_order) / np.arange(1, n + 1)
-    options = {"scale": "unit", "n_event_dates": int(min(y.sum(), n - y.sum()))}
+    options = {"scale": "unit", "n_outcome_dates": int(min(y.sum(), n - y.sum()))}
     return Simulated(value, left_out, in_order @ precisions / in_order.sum(), options)
 
 
@@ -119,7 +119,7 @@ def roc_auc(rng, n=75, feedback=1.5):
     value, left_out = statistic_of("roc_auc").left_out(y, scores, np.ones(n), np.arange(n), n)
     wins = scores[:, None] > scores
     truth = (chances @ wins @ (1.0 - chances)) / (chances.sum() * (1.0 - chances).sum())
-    options = {"scale": "unit", "n_event_dates": int(min(y.sum(), n - y.sum()))}
+    options = {"scale": "unit", "n_outcome_dates": int(min(y.sum(), n - y.sum()))}
     return Simulated(value, left_out, truth, options)
 
 

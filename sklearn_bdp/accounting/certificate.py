@@ -127,7 +127,7 @@ class Certificate(RenderedResult):
         return Card(title, lines, sections, good=not self.is_vacuous)
 
     def _details(self):
-        """Yield a label and a text for each detail."""
+        """Yield a label and a text for each line of the details of the certificate."""
         yield "proved by", ROUTE_NAMES.get(self.route, self.route)
         yield "correlation", self.correlation or "independent records"
         if self.budget is not None:
@@ -147,7 +147,8 @@ class Certificate(RenderedResult):
 def vacuous_title(n: int, error: str, *, of_range: str = "") -> str:
     """Return the first line of a certificate whose error is 1/2 or more.
 
-    ``error``: the error as text. ``of_range``: "of the range " for scores outside [0, 1].
+    ``n`` is the number of holdout records, ``error`` the error as text, and ``of_range`` is "of the
+    range " for scores outside [0, 1].
     """
     return (
         f"Vacuous: with {n:,} records the certified error is {error}. An error "
@@ -156,10 +157,10 @@ def vacuous_title(n: int, error: str, *, of_range: str = "") -> str:
 
 
 def holdout_text(n: int, n_effective: float, correlation: str) -> str:
-    """Return the number of holdout records as text, with their effective number if dependent.
+    """Return the number of holdout records as text, with the effective sample size if dependent.
 
-    ``correlation``: the description of their dependence, which is shown if it starts with their
-    number.
+    ``correlation`` is the description of their dependence. It is part of the text if it starts with
+    the number of records.
     """
     if correlation in ("", "independent records"):
         return f"{n:,} independent records"

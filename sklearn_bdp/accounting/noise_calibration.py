@@ -36,7 +36,8 @@ def _laplace_tail(u, ratio):
     """Return ln P[N + ratio N' > u] and its derivative by ``u``, for ``u >= 0``.
 
     N and N' are independent Laplace variates of scale 1, and ``ratio`` is at most 1. The log
-    probability is concave in ``u``. For nearly equal scales it is an upper bound.
+    probability is concave in ``u``. For a ratio within 1e-6 of 1 it is that of the ratio 1, an
+    upper bound.
     """
     if 1.0 - ratio < 1e-6:
         return math.log((2.0 + u) / 4.0) - u, 1.0 / (2.0 + u) - 1.0
@@ -72,8 +73,8 @@ def noise_margin(
     Returns
     -------
     float
-        Error of a "below" answer that noise exceeds at most with this probability, in units of
-        [0, 1].
+        Margin, in units of [0, 1]: noise in a "below" answer exceeds it with at most this
+        probability.
 
     Examples
     --------
@@ -128,8 +129,8 @@ def answer_margin(
     Returns
     -------
     float
-        Error of an "above" answer, without rounding, that noise exceeds at most with this
-        probability, in units of [0, 1].
+        Margin, in units of [0, 1]: noise in an "above" answer, before rounding to cells, exceeds it
+        with at most this probability.
 
     Examples
     --------
@@ -180,12 +181,12 @@ def round_noise_failure(failure: float, n_above: FloatOrArray) -> Any:
 def sampling_half_width(
     n_effective: float, *, log_failure: float, n_queries: float, information: float = 0.0
 ) -> float:
-    """Return a half-width that errors of adaptive queries exceed with a low probability.
+    """Return a half-width that no sampling error of ``n_queries`` adaptive queries exceeds.
 
-    ``ln p_0(α) = ln 2 − 2 n_eff α²`` for a fixed query, with a union over queries.
-    ``log_failure`` is the log of the largest probability that an error of one of the ``n_queries``
-    exceeds it. ``information`` is K of theory G1 in nats, 0 for queries fixed in advance. The
-    half-width is in units of [0, 1] and may exceed 1.
+    It is in units of [0, 1] and may exceed 1. ``log_failure`` is the log of the failure probability
+    of all queries together, and ``information`` is K of theory G1 in nats, 0 for queries fixed in
+    advance. The error of a fixed query exceeds α with the probability ``p_0(α) = 2 exp(−2
+    n_effective α²)`` at most.
     """
     # √L = √K + √ln(1/failure), then p_0(α) · n_queries = e^{−L}.
     sqrt_l = math.sqrt(information) + math.sqrt(-log_failure)
@@ -193,14 +194,13 @@ def sampling_half_width(
 
 
 def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
-    r"""Return the log of the number of distinct queries of an adaptive analyst (theory G2).
+    r"""Return the log of the number of distinct queries that an analyst could make (theory G2).
 
     .. math:: N = \sum_{b<B} V^b \binom{m}{b+1}
 
     for :math:`m` queries, a budget of :math:`B` "above" answers and ``n_values`` = :math:`V` values
     that each of these can have. If :math:`m` and :math:`B` are above 20,000, it is an upper limit
-    of this log.
-    Cf. the description-length argument of Dwork et al. 2015, Section 3.
+    of :math:`\ln N`. Compare the description-length argument of Dwork et al. 2015, Section 3.
     """
     m = check_integer("n_queries", n_queries, low=1)
     n_rounds = min(check_integer("budget", budget, low=1), m)
@@ -222,8 +222,7 @@ def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
 def log_binomials(m: int, count: int) -> Array:
     """Return ``ln C(m, b)`` for ``b = 0 … count - 1``, minus infinity for ``b > m``.
 
-    Logs of ratios are summed: gamma functions of a large ``m`` would cancel, and too small a number
-    would be unsafe.
+    Logs of ratios are summed, because gamma functions of a large ``m`` would cancel.
     """
     i = np.arange(max(count - 1, 0), dtype=float)
     with np.errstate(divide="ignore"):
@@ -326,8 +325,8 @@ def zhao_required_n(
     .. math:: n_\#\Big(B,\; \frac{(1-c)\tau}{12\ln(4m/\beta)},\; \frac{(1-c)\tau}{4},\;
        \frac{\beta}{2m}\Big)
 
-    with :math:`n_\#` of Theorem 1. Equation (31) of the paper expands :math:`n_\#` without these
-    arguments; this function computes the theorem's condition.
+    with :math:`n_\#` of Theorem 1 as a function of the budget, :math:`\sigma`, :math:`\tau` and
+    :math:`\beta`. Equation (31) of the paper expands :math:`n_\#` without these arguments.
 
     Parameters
     ----------
@@ -338,10 +337,10 @@ def zhao_required_n(
     budget : int
         Number B of answers from the holdout.
     beta : float
-        Failure probability over all answers together.
+        Failure probability of all answers together.
     c : float
-        Budget honesty: queries whose training value differs by less than ``c * tau`` spend no
-        budget. Any number in (0, 1).
+        Budget honesty: queries whose training value differs from the query's expectation by less
+        than ``c * tau`` spend no budget. Any number in (0, 1).
     model, n, method : object
         As for :func:`zhao_premise`.
 
@@ -404,7 +403,7 @@ def zhao_accuracy(n, *, n_queries, budget, beta, model, c=0.5, threshold=None):
     0.125 0.600
     """
     c = check_probability("c", c)
-    small_c = 1e-9  # u does not depend on c; with a small one u may come near 1
+    small_c = 1e-9  # u = (1 - c) τ does not depend on c; with a small one u may come near 1
 
     def required_n(tau):
         return zhao_required_n(
@@ -426,10 +425,11 @@ def zhao_accuracy(n, *, n_queries, budget, beta, model, c=0.5, threshold=None):
 
 
 def smallest_accuracy(required_n: Callable[..., Any], n: int) -> float:
-    r"""Return the smallest τ for which a theorem requires at most ``n`` records.
+    r"""Return the smallest τ for which a theorem requires at most ``n`` records, or infinity.
 
-    ``required_n(tau)`` falls at least like :math:`\tau^{-2}`. The premise is true at the returned
-    τ. It is ``inf`` if no τ up to 1 suffices.
+    ``required_n(tau)`` is the number that it requires, which must fall at least like
+    :math:`\tau^{-2}`. It is at most ``n`` at the returned τ. Infinity means that no τ up to 1
+    suffices.
     """
     n_for_tau_1 = required_n(1.0)
     if not n_for_tau_1 <= n:
@@ -471,20 +471,18 @@ ZHAO_C = 0.5  # c of Zhao 2017, Theorem 2: T = (1+c)τ/2
 
 
 def auto_threshold(prediction, n_effective, n_train):
-    r"""Return thresholds that correct predictions rarely exceed, by a normal approximation.
+    r"""Return thresholds that errors of correct predictions rarely exceed (normal approximation).
 
     .. math:: T_j = z_{p_j/2} \sqrt{\tilde v_j (1 - \tilde v_j) (1/n_{\mathrm{eff}} + 1/n_D)}
 
     with the normal quantile :math:`z` and the prediction :math:`\tilde v`, shrunken slightly
-    towards 1/2 so that a prediction of exactly 1 allows one error. The probabilities :math:`p_j`
-    of the ``m`` predictions passed together (a batch, or its unanswered queries) sum to at most
-    ``m * FALSE_ALARM_RATE``. Leading predictions get most of it, because these candidates may be
-    selected.
+    towards 1/2 so that a prediction of exactly 1 allows one error. The probabilities :math:`p_j` of
+    the ``m`` predictions passed together sum to at most ``m * FALSE_ALARM_RATE``. The largest
+    predictions get most of it, because these candidates may be selected.
 
     Theory G4 and G5: a threshold may depend on public quantities. Predictions and thresholds are in
-    units of [0, 1]. ``n_effective`` is that of the holdout, ``n_train`` the number of records
-    behind each prediction. ``FALSE_ALARM_RATE`` (per query) and ``LEADER_FRACTION`` were chosen by
-    simulation.
+    units of [0, 1] and have the same shape. ``n_effective`` is the effective sample size of the
+    holdout, ``n_train`` the number of training records behind each prediction.
     """
     predictions = np.clip(check_array("prediction", prediction), 0.0, 1.0)
     n_effective = check_real("n_effective", n_effective, low=0.0, closed="neither")
@@ -507,9 +505,9 @@ def auto_threshold(prediction, n_effective, n_train):
 def auto_resolution(n_effective: float, *, beta: float = 0.05) -> float:
     """Return the width of the cells of released answers: half of the half-width of one fixed query.
 
-    It is at most 1. ``beta`` is the failure probability of that query. Theory G2: a width of η adds
-    a rounding error of η/2 and costs ``ln(1/η)`` nats per released value. The fraction was chosen
-    by simulation.
+    It is at most 1. ``n_effective`` is the effective sample size of the holdout, and ``beta`` the
+    failure probability of that query. Theory G2: a width of η adds a rounding error of η/2 and
+    costs ``ln(1/η)`` nats per released value.
     """
     return min(1.0, RESOLUTION_FRACTION * _reference_half_width(n_effective, beta))
 
@@ -517,11 +515,10 @@ def auto_resolution(n_effective: float, *, beta: float = 0.05) -> float:
 def auto_scales(n_effective, *, failure, beta=0.05, fraction=NOISE_FRACTION):
     """Return Laplace scales of threshold, query and answer noise for a small noise margin.
 
-    ``n_effective`` is the effective number of holdout records, ``beta`` the failure probability of
-    all intervals together. ``failure`` is the failure probability of all comparisons of the first
-    round together, and that of its answer. ``fraction`` is the ratio of the noise margin to the
-    half-width of one fixed query. Theory N1; Lyu, Su and Li 2017 (query noise twice the threshold
-    noise).
+    The margin of a comparison and that of an answer are each exceeded with the probability
+    ``failure``, below 1/2. Both are ``fraction`` times the half-width of one fixed query that fails
+    with the probability ``beta``. ``n_effective`` is the effective sample size of the holdout. Theory N1;
+    Lyu, Su and Li 2017 (query noise twice the threshold noise).
     """
     margin = fraction * _reference_half_width(n_effective, beta)
     failure = check_probability("failure", failure)
@@ -532,7 +529,7 @@ def auto_scales(n_effective, *, failure, beta=0.05, fraction=NOISE_FRACTION):
 
 
 def _reference_half_width(n_effective, beta):
-    """Return Hoeffding's half-width of one fixed query."""
+    """Return Hoeffding's half-width of one fixed query that fails with the probability ``beta``."""
     n_effective = check_real("n_effective", n_effective, low=0.0, closed="neither")
     beta = check_probability("beta", beta)
     return math.sqrt(math.log(2.0 / beta) / (2.0 * n_effective))
@@ -541,11 +538,11 @@ def _reference_half_width(n_effective, beta):
 def epsilon_scales(epsilon, *, budget, model, n, failure):
     """Return Laplace scales that meet a Bayesian DP level over the whole life of the holdout.
 
-    They are those of threshold, query and answer. ``epsilon`` is the Bayesian DP level in nats,
-    ``budget`` the largest number of answers from the holdout, and ``model`` the dependence of the
-    ``n`` records. The threshold noise is drawn once. ``failure`` is the failure probability of one
-    margin. Raises ValueError if no positive DP level suffices, or if a scale would be 1,000 or
-    more.
+    They are those of threshold, query and answer noise, with the smallest noise margin that fails
+    with the probability ``failure``. ``epsilon`` is the Bayesian DP level in nats, ``budget`` the
+    largest number of answers from the holdout, and ``model`` the dependence of the ``n`` records.
+    The threshold noise is drawn once. Raise ValueError if no positive DP level suffices, or if a
+    scale would be 1,000 or more.
     """
     dp_epsilon = float(model.dp_epsilon(epsilon, n))
     if not dp_epsilon > 0:
@@ -556,13 +553,13 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
     # Theory T1, one threshold: ε′ = Δ(1/σT + 2B/σq + B/σa). The answers get a fraction of ε′. The
     # query noise gets (2B)^{2/3} times as much as the threshold noise (Lyu, Su, Li 2017, Section
     # 4.2).
-    ratio = (2.0 * budget) ** (2.0 / 3.0)
+    epsilon_ratio = (2.0 * budget) ** (2.0 / 3.0)
 
     def scales_at(answer_fraction, level):
-        """Return the scales of threshold, query and answer if answers get a fraction of a level."""
-        comparison_epsilon = (1.0 - answer_fraction) * level * n
-        threshold_scale = (1.0 + ratio) / comparison_epsilon
-        query_scale = 2.0 * budget * (1.0 + ratio) / (comparison_epsilon * ratio)
+        """Return three scales if answer noise gets a fraction of the DP ``level``."""
+        comparison_epsilon = (1.0 - answer_fraction) * level * n  # for a sensitivity of 1
+        threshold_scale = (1.0 + epsilon_ratio) / comparison_epsilon
+        query_scale = 2.0 * budget * (1.0 + epsilon_ratio) / (comparison_epsilon * epsilon_ratio)
         return threshold_scale, query_scale, budget / (answer_fraction * level * n)
 
     def max_margin(scales):
@@ -575,8 +572,8 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
     # The mechanism's fine grid adds its step, which grows with the scales, to the sensitivity.
     for step in (2.0**-40, fine_step(MAX_SCALE)):
         level = dp_epsilon / (1.0 + n * step)
-        candidates = [scales_at(fraction, level) for fraction in np.linspace(0.05, 0.95, 181)]
-        scales = min(candidates, key=max_margin)
+        scale_triples = [scales_at(fraction, level) for fraction in np.linspace(0.05, 0.95, 181)]
+        scales = min(scale_triples, key=max_margin)
         if fine_step(*scales) <= step:
             break
     if not max(scales) < MAX_SCALE:

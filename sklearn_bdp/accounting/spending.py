@@ -39,10 +39,10 @@ _N_UNFINISHED_ENDS = 3
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpendingPolicy:
-    """Rule of spending failure probability.
+    """Rule of spending failure probability over batches of queries and a final report.
 
-    Weights of all batches and of a report sum to at most 1 for any ``batch_offset > 0`` and any
-    ``reserve`` in [0, 1].
+    The weights of all batches and of the report sum to at most 1 for any ``batch_offset > 0`` and
+    any ``reserve`` in [0, 1].
     """
 
     #: a of the weights of batches. A larger one makes the first batch more expensive and late ones
@@ -81,9 +81,9 @@ SPENDING_POLICIES = {
 class AlphaSpending:
     """Spending of a holdout's failure probability over its life (theory G16).
 
-    ``"final"`` reserves nine tenths of it for the final report and makes interim queries coarse, as
-    O'Brien-Fleming boundaries of sequential trials do. ``"even"`` treats all batches alike, as
-    Pocock boundaries do. ``n_searches``, the expected number of batches, is a hint: for any value
+    ``"final"`` reserves nine tenths of it for the final report and makes interim queries coarse,
+    similar to O'Brien-Fleming boundaries of sequential trials. ``"even"`` reserves nothing, similar
+    to Pocock boundaries. ``n_searches``, the expected number of batches, is a hint: for any value
     the weights of all batches and of a report sum to at most 1.
 
     Examples
@@ -102,19 +102,19 @@ class AlphaSpending:
 
     @property
     def policy(self) -> SpendingPolicy:
-        """Policy of this name."""
+        """Spending policy ``name``."""
         return SPENDING_POLICIES[self.name]
 
     def batch_weight(self, t: int) -> float:
-        """Return the weight of batch ``t = 1, 2, ...``, at most 1; see :func:`code_length`."""
+        """Return the weight of batch ``t = 1, 2, ...``: its fraction of the failure probability."""
         a = self._batch_offset
         return (1.0 - self.policy.reserve) * a / ((t + a - 1.0) * (t + a))
 
     def report_weight(self, n_batches: int) -> float:
-        """Return the weight of a final report after ``n_batches``: the rest of the total of 1.
+        """Return the weight of a final report after ``n_batches`` batches.
 
-        A holdout gives one report at most, so this weight and those of the batches before it sum
-        to 1.
+        A holdout gives one report at most, so that this is 1 minus the weights of the batches
+        before it.
         """
         a = self._batch_offset
         reserve = self.policy.reserve
@@ -188,10 +188,10 @@ def outcome_code_length(
 def report_attempt_length(*, n_earlier: int, finished: bool) -> float:
     r"""Return the code length of the end of an attempt at a final report, in nats (theory G35).
 
-    An analyst can make the end depend on the holdout, for instance by a scorer that raises above a
-    bound. It is therefore coded as the outcome of a check (:func:`outcome_code_length`): the report
-    finishes, or it is interrupted, raises an error or dies with its process. None of the
-    ``n_earlier`` attempts has finished, because the first finished one closes the holdout.
+    The report finishes, or it is interrupted, raises an error or dies with its process. An analyst
+    can make this depend on the holdout, for instance by a scorer that raises above a bound. The
+    length is that of a check (:func:`outcome_code_length`) after ``n_earlier`` attempts of which
+    none finished.
     """
     return outcome_code_length(
         n_checks=n_earlier,
@@ -204,10 +204,10 @@ def report_attempt_length(*, n_earlier: int, finished: bool) -> float:
 def final_code_length(
     *, released: float, n_batches: int, spending: AlphaSpending = AlphaSpending()
 ) -> float:
-    """Return the code length of a final report after ``n_batches``, in nats (theory G16).
+    """Return the code length of a final report after ``n_batches`` batches, in nats (theory G16).
 
-    ``released`` is as in :func:`code_length`. The statements of a report share this length, and
-    each adds one of its own, as ranks in a batch do.
+    ``released`` is the code length of all earlier releases. The statements of a report share this
+    length, and each adds one of its own.
     """
     released_nats = check_real("released", released, low=0.0)
     n_batches = check_integer("n_batches", n_batches, low=0)
@@ -281,7 +281,7 @@ _SURPRISE_OF_RAISED_LIMIT = 0.1
 
 
 class ReleasedPair(NamedTuple):
-    """A cross-validated score and the value that was released for it."""
+    """A cross-validated score, and the difference of the released score from it."""
 
     cv_score: float
     difference: float  # released value minus cv_score
@@ -291,10 +291,10 @@ class ReleasedPair(NamedTuple):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PredictiveCode:
-    """Predictive distribution of the next released cell, whose negative log is a code length.
+    """Predictive distribution of the next released score, whose negative log is a code length.
 
-    A Bayes mixture around predictions from public numbers: theory G7 (any public distribution over
-    cells is valid) and G14 (predictions are robust).
+    It is a Bayes mixture around predictions from public numbers: theory G7 (any public distribution
+    is valid) and G14 (predictions are robust).
 
     Parameters
     ----------
@@ -305,15 +305,15 @@ class PredictiveCode:
     ceiling : float
         Largest cross-validated or released score so far.
     n_fine : int
-        Number of queries answered with fine cells.
+        Number of queries answered with fine cells, not coarse ones.
     n_batches : int
         Number of batches.
     steps : tuple of float
         Sum and number of the values of :meth:`observe_surprise`, both with exponential decay.
     spreads : dict
-        For each metric of :meth:`charge_limit`, by name: the number of the limit that was last high
-        enough, or of the highest; the number of queries since a limit other than the first one
-        tried was high enough; and the number of those whose first limit was high enough.
+        For each metric of :meth:`charge_limit`, by name: the number of the upper limit that was
+        last high enough, or of the highest; the number of queries since a limit other than the
+        first one tried was high enough; and the number of those whose first limit was high enough.
 
     Examples
     --------
@@ -346,7 +346,7 @@ class PredictiveCode:
         self._curves: Any = None
 
     def state(self, *, n_omitted_pairs: int = 0) -> dict[str, Any]:
-        """Return the arguments that rebuild this code: ready for JSON, as public as the releases.
+        """Return the arguments of the class that rebuild this code, ready for JSON.
 
         The first ``n_omitted_pairs`` entries of ``pairs`` are left out, for states that add to an
         earlier one.
@@ -358,13 +358,13 @@ class PredictiveCode:
         return state
 
     def update_from_state(self, state: dict[str, Any]) -> None:
-        """Replace this state by that of a later batch, whose pairs are added to the pairs here."""
+        """Replace this code by that of a later ``state``, whose pairs are added to those here."""
         later_code = PredictiveCode(**state)
         later_code.pairs = [*self.pairs, *later_code.pairs][-MAX_PAIRS:]
         vars(self).update(vars(later_code))
 
     def copy(self) -> PredictiveCode:
-        """Return an independent copy, with the pairs that are used."""
+        """Return an independent copy, with the latest 64 pairs."""
         duplicate = copy.copy(self)
         duplicate.pairs = self.pairs[-MAX_PAIRS:]  # the only value that is changed in place
         return duplicate
@@ -372,7 +372,7 @@ class PredictiveCode:
     # -- Predictions ------------------------------------------------------------------------------
 
     def start_batch(self) -> None:
-        """Start another batch: all pairs are one batch older."""
+        """Count another batch, so that all pairs are one batch older."""
         self.n_batches += 1
         self._curves = None
 
@@ -389,15 +389,15 @@ class PredictiveCode:
         self._curves = None
 
     def observe_cv_scores(self, cv_scores: FloatOrArray) -> None:
-        """Record the cross-validated scores of a batch before any of it is answered."""
+        """Raise ``ceiling`` to the largest cross-validated score of a batch if it is higher."""
         self.ceiling = max(self.ceiling, float(np.max(cv_scores)))
 
     def learn(self, cv_score, released_value, variance, *, replaced_pair=None):
         """Learn from a released value; return the index of its :class:`ReleasedPair` in ``pairs``.
 
-        ``variance`` is that of the difference about the offset shared by all queries.
-        ``replaced_pair`` is the index of a pair of the same query, which was released with a wider
-        cell before.
+        ``variance`` is that of the difference of the two scores about the offset shared by all
+        queries. ``replaced_pair`` is the index of an earlier pair of the same query, which this
+        replaces.
         """
         difference = float(released_value - cv_score)
         pair = ReleasedPair(float(cv_score), difference, float(variance), float(self.n_batches))
@@ -410,15 +410,15 @@ class PredictiveCode:
         return len(self.pairs) - 1
 
     def predict(self, cv_scores: Array) -> tuple[Array, Array]:
-        """Return predictions of holdout scores, and standard deviations of the offset in them.
+        """Return predictions of holdout scores, and standard deviations of the offsets in them.
 
-        The offset is what a prediction adds to a cross-validated score before it is clipped. Both
-        arrays are in units of [0, 1], as ``cv_scores`` of shape (k,) are, and have their shape.
+        A prediction is the cross-validated score plus an offset, clipped. Both arrays have the
+        shape (k,) and the units of ``cv_scores``, which are in [0, 1].
         """
         scores = np.asarray(cv_scores, dtype=float)
         if not self.pairs:
             return np.minimum(scores, self.ceiling), np.full(scores.shape, OFFSET_DEVIATION)
-        score_bytes = None if scores.size > _MAX_LOCAL else scores.tobytes()
+        score_bytes = None if scores.size > _MAX_LOCAL else scores.tobytes()  # None: the full grid
         is_cached = self._curves is not None and self._curves[0] in (None, score_bytes)
         if not is_cached:
             grid = _GRID
@@ -428,15 +428,15 @@ class PredictiveCode:
             self._curves = score_bytes, grid, *_offset_curves(self._aged_pairs(), grid)
         _, grid, offsets, deviations = self._curves
         # Theory G14: no prediction exceeds the cross-validated and released scores.
-        centers = scores + np.interp(scores, grid, offsets)
-        centers = np.minimum(np.maximum(centers, 0.0), self.ceiling)
-        return centers, np.interp(scores, grid, deviations)
+        predictions = scores + np.interp(scores, grid, offsets)
+        predictions = np.minimum(np.maximum(predictions, 0.0), self.ceiling)
+        return predictions, np.interp(scores, grid, deviations)
 
     def _aged_pairs(self):
         """Return cross-validated scores, differences and current variances of the latest pairs.
 
-        Later queries were chosen by means of earlier answers: the offset moves on, and the variance
-        of old pairs grows.
+        These are three arrays of shape (n_pairs,). The variance of a pair grows with its age in
+        batches, because the offset moves.
         """
         fields = itertools.chain.from_iterable(self.pairs[-MAX_PAIRS:])
         cv_scores, differences, variances, batch_indices = (
@@ -451,10 +451,9 @@ class PredictiveCode:
         return cv_scores, differences, variances
 
     def scales(self) -> tuple[float, float]:
-        """Return the root mean squares of the scales of the score and of the common offset.
+        """Return the root mean squares of two scales over the components of the mixture.
 
-        They are factors of the deviation of the score and of that of the offset, averaged by the
-        weights of the components.
+        They are the factors of the standard deviation of a score, and of that of the common offset.
         """
         weights = np.exp(self.log_weights).reshape(_SHAPE)
         mean_square_score_scale = weights.sum(axis=(1, 2)) @ SCORE_SCALES**2
@@ -464,12 +463,11 @@ class PredictiveCode:
     # -- Code lengths -----------------------------------------------------------------------------
 
     def masses(self, low, high, centers, score_deviations, offset_deviations, *, tail_factor=1.0):
-        """Return the probability of intervals under each component, of shape (n_components, m).
+        """Return the probability of m intervals under each component, of shape (n_components, m).
 
         Parameters are arrays of shape (m,) or numbers: the ends ``low`` and ``high`` of intervals,
-        which may be infinite, the predictions ``centers``, and the standard deviations of scores
-        and of the common offset. ``tail_factor`` multiplies the weights of heavy tails: in a batch,
-        many queries share the surprises of one.
+        which may be infinite, the predicted scores ``centers``, and the standard deviations of
+        scores and of the common offset. ``tail_factor`` multiplies the weights of heavy tails.
         """
         low, high, centers = np.atleast_1d(low, high, centers)
         score_variances = _SQUARED_SCORE_SCALES * np.square(score_deviations)
@@ -477,13 +475,13 @@ class PredictiveCode:
         deviations = np.sqrt(score_variances + offset_variances)
         if not self.pairs:
             centers = centers - OFFSET_SHIFTS[:, None] * np.asarray(offset_deviations, float)
-        lower = (low - centers) / deviations
-        upper = (high - centers) / deviations
+        z_low = (low - centers) / deviations
+        z_high = (high - centers) / deviations
         # Above the center: differences of small upper tails, not of numbers near 1.
-        is_above = lower > 0.0
-        larger_probability = ndtr(np.where(is_above, -lower, upper))
-        normal_mass = larger_probability - ndtr(np.where(is_above, -upper, lower))
-        cauchy_mass = (np.arctan(upper) - np.arctan(lower)) / math.pi
+        is_above = z_low > 0.0
+        larger_probability = ndtr(np.where(is_above, -z_low, z_high))
+        normal_mass = larger_probability - ndtr(np.where(is_above, -z_high, z_low))
+        cauchy_mass = (np.arctan(z_high) - np.arctan(z_low)) / math.pi
         uniform_mass = np.minimum(high, 1.0) - np.maximum(low, 0.0)
         heavy_mass = 0.5 * np.maximum(cauchy_mass, 0.0) + 0.5 * np.maximum(uniform_mass, 0.0)
         tail_weights = tail_factor * TAIL_WEIGHTS[:, None]
@@ -492,9 +490,10 @@ class PredictiveCode:
         return masses.reshape(math.prod(_SHAPE), -1)
 
     def first_limit(self, metric: str) -> int:
-        """Return the number of the limit to try first for the spread of a metric's scores.
+        """Return the number of the upper limit to try first for the spread of a metric's scores.
 
-        It is the one that was last high enough, or the highest if none was; 0 before any query.
+        It is the one that was high enough for the last query, or the highest if none was; 0 before
+        any query.
         """
         last_limit, _, _ = self.spreads.get(metric, [0, 0, 0])
         return last_limit
@@ -504,21 +503,21 @@ class PredictiveCode:
     ) -> float:
         """Record which upper limit of the spread was high enough; return its code length.
 
-        The code length is in nats. Limits are numbered in ascending order and tried from
-        ``first_limit`` or, if it is larger, :meth:`first_limit` on; ``limit=None``: none of the
-        ``n_limits`` is high enough. The probability that the first one is high enough is learned
-        from the queries since another limit was high enough.
+        The code length is in nats. Limits are numbered from 0 in ascending order and tried from
+        ``first_limit`` or, if it is larger, ``self.first_limit(metric)`` on. ``limit`` is the
+        number of the one that was high enough, None if none of the ``n_limits`` was. The
+        probability that the first one tried is high enough is learned from earlier queries.
         """
-        last_limit, n_queries, n_first = self.spreads.get(metric, [0, 0, 0])
+        last_limit, n_queries, n_first_sufficed = self.spreads.get(metric, [0, 0, 0])
         first_tried = max(first_limit, last_limit)
         surprise = _LIMIT_SURPRISE if last_limit == 0 else _SURPRISE_OF_RAISED_LIMIT
-        probability = (n_first + 1.0 - surprise) / (n_queries + 1.0)
+        probability = (n_first_sufficed + 1.0 - surprise) / (n_queries + 1.0)
         if limit == first_tried:
-            counts = [n_queries + 1, n_first + 1]
+            counts = [n_queries + 1, n_first_sufficed + 1]
         else:
             n_too_low = (n_limits if limit is None else limit) - first_tried
             probability = (1.0 - probability) * _FURTHER_LIMIT_SURPRISE ** (n_too_low - 1)
-            counts = [n_queries + 1, n_first]
+            counts = [n_queries + 1, n_first_sufficed]
             if limit is not None:
                 probability *= 1.0 - _FURTHER_LIMIT_SURPRISE
                 counts = [0, 0]  # the holdout has shown that this limit is high enough
@@ -529,7 +528,8 @@ class PredictiveCode:
     def charge(self, log_masses: Array) -> float:
         """Update the mixture by releases; return their code length in nats.
 
-        ``log_masses``: the logs of :meth:`masses` of the released cells.
+        ``log_masses`` has the log probability of each released interval under each component, shape
+        (n_components, n_releases).
         """
         log_joint = self.log_weights + log_masses.sum(axis=1)
         log_evidence = float(np.logaddexp.reduce(log_joint))
@@ -538,11 +538,12 @@ class PredictiveCode:
 
 
 def _offset_curves(pair_columns, grid):
-    """Return the offset and its deviation on a grid of cross-validated scores.
+    """Return the offset and its standard deviation at each point of a grid of scores.
 
-    ``pair_columns``: cross-validated scores, differences and variances of released pairs. The
-    offset is a local mean of the differences. Pairs with near scores have large weights, and
-    differences that the others contradict have small weights (Student's weights, theory G14).
+    Scores are cross-validated ones, offsets are holdout scores minus these. ``pair_columns`` are
+    cross-validated scores, differences and variances of released pairs. The offset is a local mean
+    of the differences. Pairs with near scores have large weights, and differences that the others
+    contradict have small weights (Student's weights, theory G14).
     """
     cv_scores, differences, variances = pair_columns
     # Matrices have one row per grid point and one column per pair.
@@ -587,8 +588,7 @@ def rank_code_lengths(predictions: FloatOrArray) -> Array:
 
     References
     ----------
-    Theory G7. Ranks are those before any answer of the batch: ranks that depended on answers would
-    change the union.
+    Theory G7.
 
     Examples
     --------
@@ -601,6 +601,6 @@ def rank_code_lengths(predictions: FloatOrArray) -> Array:
     ranks = np.empty(m)  # from 1
     ranks[np.argsort(-predictions, kind="stable")] = np.arange(1.0, m + 1.0)
     # The sum of 1/(r(r+1)(r+2)) up to m is 1/4 - 1/(2(m+1)(m+2)).
-    total = 0.25 - 0.5 / ((m + 1.0) * (m + 2.0))
-    falling_weights = 1.0 / (ranks * (ranks + 1.0) * (ranks + 2.0)) / total
+    total_weight = 0.25 - 0.5 / ((m + 1.0) * (m + 2.0))
+    falling_weights = 1.0 / (ranks * (ranks + 1.0) * (ranks + 2.0)) / total_weight
     return -np.log(_EVEN_WEIGHT / m + (1.0 - _EVEN_WEIGHT) * falling_weights)

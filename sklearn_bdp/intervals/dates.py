@@ -38,9 +38,9 @@ from sklearn_bdp.intervals.jackknife import (
 
 #: Fewest dates of an interval.
 FEWEST_DATES = 30
-#: Below these numbers of dates, and of dates with a record of the rarest cell, an interval gets a
-#: note. A median has no interval with fewer dates than FEW_DATES.
-FEW_DATES, FEW_EVENT_DATES = 75, 30
+#: Below these numbers of dates, and of dates with the rarest outcome, an interval gets a note. A
+#: median has no interval with fewer dates than FEW_DATES.
+FEW_DATES, FEW_OUTCOME_DATES = 75, 30
 #: Absolute targets below this fraction of their median are near 0: relative errors then have no
 #: interval.
 NEAR_ZERO = 0.01
@@ -70,7 +70,7 @@ def date_row(
     statistic : Statistic
         The statistic. For R², pass the one that :func:`about_training_mean` returns.
     y : ndarray of shape (n,)
-        Targets; classes as codes 0, 1, ..., for two classes 1 is the event.
+        Targets; classes as codes 0, 1, ..., of two classes 1 is the positive one.
     sides : sequence of one or two (predictions, mask)
         Predictions of a model, in the form of ``statistic.response``, and the mask of its subgroup
         (None: all records). The row of two sides is the first minus the second.
@@ -79,13 +79,13 @@ def date_row(
     alpha : float
         Failure probability of both ends together.
     horizon : int, default=1
-        Largest number of dates between a forecast and its score; with 1, forecasts are made on the
-        date before.
+        Largest number of dates from a forecast to its score; with 1, forecasts are made on the date
+        before.
 
     Returns
     -------
     ApproximateRow
-        Value, ends and notes.
+        The statistic, the ends of its interval, and notes, in score units.
     """
     is_pair = len(sides) == 2
     n_dates = int(dates.max()) + 1
@@ -94,7 +94,7 @@ def date_row(
     make_row = functools.partial(_row, statistic, n_scored_dates)
     try:
         value, left_out = _difference(statistic, y, sides, masks, dates)
-        rarest = _rarest_cell(statistic, y, sides, masks, dates)
+        rarest = _rarest_outcome(statistic, y, sides, masks, dates)
     except np.linalg.LinAlgError:
         return make_row(math.nan, reason=_NO_FIT)
     scale: Scale = "raw" if is_pair else statistic.dates.scale or statistic.scale
@@ -103,9 +103,9 @@ def date_row(
         return make_row(value, reason=reason)
     if horizon > 1 and len(left_out) < n_dates:  # blocks of dates
         horizon = 1 + math.ceil(horizon * len(left_out) / n_dates)
-    n_event_dates = None if rarest is None else rarest[0]
+    n_outcome_dates = None if rarest is None else rarest[0]
     lower, upper = date_interval(
-        value, left_out, alpha, scale=scale, n_event_dates=n_event_dates, horizon=horizon
+        value, left_out, alpha, scale=scale, n_outcome_dates=n_outcome_dates, horizon=horizon
     )
     if not lower <= upper:
         return make_row(value, reason="The dates show no spread. There is no approximate interval.")
@@ -120,8 +120,9 @@ def date_row(
 def _row(statistic, n_dates, value, lower=math.nan, upper=math.nan, *, reason="", notes=()):
     """Return a row in score units: a loss changes its sign, and its ends their order.
 
-    ``n_dates`` is the number of dates with a record of the row. ``reason`` is why the row has no
-    interval, or an empty text; it replaces the notes.
+    ``value``, ``lower`` and ``upper`` are those of the statistic, ``n_dates`` is the number of
+    dates with a record of the row. ``reason`` is why the row has no interval, or an empty text; it
+    replaces the notes.
     """
     notes = (reason,) if reason else tuple(notes)
     if statistic.is_negated:
@@ -132,8 +133,9 @@ def _row(statistic, n_dates, value, lower=math.nan, upper=math.nan, *, reason=""
 def _difference(statistic, y, sides, masks, dates):
     """Return the statistic of one side, or that of the first minus that of the second side.
 
-    Also return its values with each date (or block of dates) left out. All dates weigh equally, in
-    a subgroup by the fraction of their records in it.
+    Also return an array of its values without each date (or block of dates). ``sides`` and
+    ``dates`` are those of `date_row`, ``masks`` are the subgroups of the sides. All dates weigh
+    equally, in a subgroup by the fraction of their records in it.
     """
     n_dates = int(dates.max()) + 1
     record_weights = 1.0 / np.bincount(dates)[dates]
@@ -151,17 +153,19 @@ def _difference(statistic, y, sides, masks, dates):
 def _refusal(statistic, y, value, scale, *, n_dates, rarest):
     """Return why a statistic of these dates has no interval, or an empty text.
 
-    ``rarest`` is that of `_rarest_cell`, ``scale`` the name of the scale on which the interval is
-    computed, and ``n_dates`` the number of dates with a record of the row.
+    ``value`` is the statistic, ``scale`` the name of the scale on which the interval is computed,
+    and ``n_dates`` the number of dates with a record of the row. ``rarest`` is the number of dates
+    with the rarest outcome and the noun of its records, or None.
     """
-    facts = statistic.dates
+    date_facts = statistic.dates
     with np.errstate(all="ignore"):
         is_at_end = not np.isfinite(_SCALES[scale][0](np.array([value]))).all()
     if n_dates < FEWEST_DATES:
         return too_few_dates(n_dates)
-    if rarest is not None and rarest[0] < facts.min_events:
-        return too_few_units(*rarest, "dates", min_count=facts.min_events)
-    if facts.divides_by_targets and np.abs(y).min() < NEAR_ZERO * np.median(np.abs(y)):
+    min_count = date_facts.min_outcome_dates
+    if rarest is not None and rarest[0] < min_count:
+        return too_few_units(*rarest, "dates", min_count=min_count)
+    if date_facts.divides_by_targets and np.abs(y).min() < NEAR_ZERO * np.median(np.abs(y)):
         return "Some targets are near 0, where an error relative to them has no interval."
     if math.isnan(value):
         return UNDEFINED
@@ -186,12 +190,12 @@ def median_row(errors: Array, alpha: float, *, dates: Array, horizon: int = 1) -
     dates : ndarray of shape (n,)
         Number of each record's date. An interval needs one record for each date.
     horizon : int, default=1
-        Largest number of dates between a forecast and its score. An interval needs 1.
+        Largest number of dates from a forecast to its score. An interval needs 1.
 
     Returns
     -------
     ApproximateRow
-        Value, ends and notes.
+        Minus the median error, the ends of its interval, and notes.
     """
     n_errors = len(errors)
     n_dates = len(np.unique(dates))
@@ -205,34 +209,35 @@ def median_row(errors: Array, alpha: float, *, dates: Array, horizon: int = 1) -
         reason = (
             f"{n_errors} dates are too few for an interval of a median. {FEW_DATES} are needed."
         )
-    half_width = 0.5 * norm.isf(0.5 * alpha) * math.sqrt(n_errors)
-    lower_rank = math.floor(0.5 * n_errors - half_width)
-    upper_rank = math.ceil(0.5 * n_errors + half_width) + 1
+    rank_half_width = 0.5 * norm.isf(0.5 * alpha) * math.sqrt(n_errors)
+    lower_rank = math.floor(0.5 * n_errors - rank_half_width)
+    upper_rank = math.ceil(0.5 * n_errors + rank_half_width) + 1
     if not reason and not 1 <= lower_rank < upper_rank <= n_errors:
         reason = "So few dates have no interval of a median at this level."
     if reason:
         return ApproximateRow(value, math.nan, math.nan, n_dates, (reason,))
     sorted_errors = np.sort(errors)
-    low_end = -float(sorted_errors[upper_rank - 1])
-    high_end = -float(sorted_errors[lower_rank - 1])
-    return ApproximateRow(value, low_end, high_end, n_dates, ())
+    lower = -float(sorted_errors[upper_rank - 1])
+    upper = -float(sorted_errors[lower_rank - 1])
+    return ApproximateRow(value, lower, upper, n_dates, ())
 
 
-def _rarest_cell(statistic, y, sides, masks, dates):
-    """Return the number of dates with a record of the rarest cell, and the noun of its records.
+def _rarest_outcome(statistic, y, sides, masks, dates):
+    """Return the number of dates with the rarest outcome, and the noun of its records.
 
-    Return None for a statistic without cells.
+    Return None for a statistic whose interval needs no outcome. Parameters are those of
+    `_difference`.
     """
-    cells = statistic.dates.cells or statistic.cells
-    if cells is None:
+    outcome_masks = statistic.dates.outcome_masks or statistic.outcome_masks
+    if outcome_masks is None:
         return None
     has_same_records = len(sides) == 2 and np.array_equal(masks[0], masks[1])
-    if has_same_records and statistic.response == "labels":  # the row rests on disagreements
+    if has_same_records and statistic.response == "labels":  # only disagreements matter
         return _count(dates, masks[0] & (sides[0][0] != sides[1][0])), DISCORDANT
     return min(
-        (_count(dates, mask & cell), noun)
+        (_count(dates, mask & has_outcome), noun)
         for (predictions, _), mask in zip(sides, masks, strict=True)
-        for noun, cell in cells(y, predictions)
+        for noun, has_outcome in outcome_masks(y, predictions)
     )
 
 
@@ -270,10 +275,12 @@ def date_interval(
     alpha: float,
     *,
     scale: Scale,
-    n_event_dates: int | None = None,
+    n_outcome_dates: int | None = None,
     horizon: int = 1,
 ) -> tuple[float, float]:
-    r"""Return the ends of an interval that fails with probability about ``alpha`` (theory G31).
+    r"""Return the ends of an interval of a statistic over dates (theory G31).
+
+    It fails with probability about ``alpha``.
 
     Parameters
     ----------
@@ -286,11 +293,11 @@ def date_interval(
     scale : {"unit", "signed", "loss", "explained", "raw"}
         Scale on which the statistic is nearly normal. On ``"loss"``, ``"explained"`` and ``"raw"``,
         each end is the wider one of Student's interval and of Hall's, which corrects for skewness.
-    n_event_dates : int, optional
-        Number of dates with a record of the rarest cell, which bounds the degrees of freedom.
+    n_outcome_dates : int, optional
+        Number of dates with the rarest outcome, which bounds the degrees of freedom.
     horizon : int, default=1
-        Largest number of dates between a forecast and its score. With more than 1, the variance is
-        that of overlapping forecasts.
+        Largest number of dates from a forecast to its score. With more than 1, the variance is that
+        of overlapping forecasts.
 
     Returns
     -------
@@ -318,7 +325,7 @@ def date_interval(
     if not np.ptp(influence) > 1e-12 * max(1.0, abs(scaled_value)):
         return math.nan, math.nan
     is_loss = scale in ("loss", "explained")
-    df = degrees_of_freedom(influence, n_event_dates, horizon=horizon, is_loss=is_loss)
+    df = degrees_of_freedom(influence, n_outcome_dates, horizon=horizon, is_loss=is_loss)
     quantile = student.isf(0.5 * alpha, df)
     half_width = quantile * math.sqrt(variance_of_mean(influence, horizon))
     lower = float(from_scale(scaled_value - half_width))
@@ -343,8 +350,8 @@ def variance_of_mean(influence: Array, horizon: int = 1) -> float:
     influence : ndarray of shape (T,)
         Influence of each date, in time order.
     horizon : int, default=1
-        Largest number of dates between a forecast and its score; with 1, forecasts are made on the
-        date before.
+        Largest number of dates from a forecast to its score; with 1, forecasts are made on the date
+        before.
 
     Returns
     -------
@@ -359,15 +366,15 @@ def variance_of_mean(influence: Array, horizon: int = 1) -> float:
     sums_of_squares = [np.sum((influence - influence.mean()) ** 2)]
     for rate in RATES:
         filter_state = [(1.0 - rate) * influence.mean()]
-        averages, _ = lfilter([rate], [1.0, rate - 1.0], influence, zi=filter_state)
+        moving_averages, _ = lfilter([rate], [1.0, rate - 1.0], influence, zi=filter_state)
         # Of earlier dates, except that each average begins with the mean of all dates.
-        centers = np.concatenate([[influence.mean()], averages[:-1]])
+        centers = np.concatenate([[influence.mean()], moving_averages[:-1]])
         sums_of_squares.append(np.sum((influence - centers) ** 2))
     return float(min(sums_of_squares)) / (n_dates * (n_dates - 1.0))
 
 
 def _bartlett_variance(influence, horizon):
-    """Return the estimated variance of the mean influence if horizons of dates overlap.
+    """Return the estimated variance of the mean influence for a ``horizon`` above 1.
 
     Autocovariances have the weights of Bartlett's window. Equal weights for ``horizon`` lags would
     be biased: the covariances of a weekly season sum to minus its variance (theory G31).
@@ -385,24 +392,27 @@ def _bartlett_variance(influence, horizon):
 
 
 def _bartlett_bandwidth(n_dates, horizon):
-    """Return the number of lags at which the weights of Bartlett's window reach 0."""
+    """Return the lag, in dates, at which the weights of Bartlett's window reach 0."""
     return min(2.0 * horizon, n_dates / 3.0)
 
 
 def degrees_of_freedom(
-    influence: Array, n_event_dates: int | None = None, *, horizon: int = 1, is_loss: bool = False
+    influence: Array, n_outcome_dates: int | None = None, *, horizon: int = 1, is_loss: bool = False
 ) -> float:
-    """Return the degrees of freedom of the variance, by the kurtosis of the influence.
+    """Return the degrees of freedom of the estimated variance of a statistic over dates.
+
+    They follow from the kurtosis of the influence, and from upper bounds.
 
     Parameters
     ----------
     influence : ndarray of shape (T,)
         Influence of each date.
-    n_event_dates : int, optional
-        Number of dates with a record of the rarest cell. If None, it is no bound.
+    n_outcome_dates : int, optional
+        Number of dates with the rarest outcome, which bounds the degrees of freedom. If None, there
+        is no such bound.
     horizon : int, default=1
-        Largest number of dates between a forecast and its score; with 1, forecasts are made on the
-        date before.
+        Largest number of dates from a forecast to its score; with 1, forecasts are made on the date
+        before.
     is_loss : bool, default=False
         Whether the statistic is a loss or a skill, whose large losses cluster in time. It has an
         effect for horizons above 1.
@@ -417,29 +427,31 @@ def degrees_of_freedom(
     kurtosis = float(np.mean(centered**4)) / float(np.mean(centered**2)) ** 2
     df_by_kurtosis = 2.0 * n_dates / max(kurtosis - 1.0, 1e-12)
     if horizon > 1:
-        n_windows = n_dates / _bartlett_bandwidth(n_dates, horizon)
-        df = min(df_by_kurtosis, 1.5 * n_windows - 1.0)
+        n_bandwidths = n_dates / _bartlett_bandwidth(n_dates, horizon)
+        df = min(df_by_kurtosis, 1.5 * n_bandwidths - 1.0)
         if is_loss:
-            # 2 n / (kurtosis - 1) for n = 1.5 n_windows and two thirds of the excess kurtosis.
-            df_of_windows = 3.0 * n_windows / (max(kurtosis - 3.0, 0.0) / 1.5 + 2.0)
-            df = min(df, df_of_windows)
+            # 2 n / (kurtosis - 1) for n = 1.5 n_bandwidths and two thirds of the excess kurtosis.
+            df_of_clusters = 3.0 * n_bandwidths / (max(kurtosis - 3.0, 0.0) / 1.5 + 2.0)
+            df = min(df, df_of_clusters)
     else:
         df = min(n_dates - 1.0, max(3.0, df_by_kurtosis))
-    if n_event_dates is not None:
-        df = min(df, n_event_dates - 1.0)
+    if n_outcome_dates is not None:
+        df = min(df, n_outcome_dates - 1.0)
     return max(2.0, df)
 
 
 def _warnings(statistic, n_dates, rarest, alpha, left_out, *, scale, is_pair):
     """Return the notes of a row with an interval, as a list of sentences.
 
-    ``left_out`` are the values without each date, ``is_pair`` states whether the row is a
-    difference. Other arguments are those of `_refusal` and `date_row`.
+    ``n_dates`` is the number of dates with a record of the row, ``left_out`` has the values of the
+    row without each date, and ``alpha`` is its failure probability. ``rarest`` is the number of
+    dates with the rarest outcome and the noun of its records, or None. ``scale`` is the name of the
+    interval's scale, ``is_pair`` whether the row is a difference.
     """
     notes = [] if statistic.dates.left_out_about is None else [_ABOUT_TRAINING_MEAN]
     if n_dates < FEW_DATES:
         notes.append(f"There are only {n_dates} dates.")
-    if rarest is not None and rarest[0] < FEW_EVENT_DATES:
+    if rarest is not None and rarest[0] < FEW_OUTCOME_DATES:
         notes.append(f"Only {counted_units(*rarest, 'dates')}.")
     if statistic.is_heavy_tailed and not is_pair:
         notes.append(HEAVY_NOTE)
@@ -447,8 +459,8 @@ def _warnings(statistic, n_dates, rarest, alpha, left_out, *, scale, is_pair):
         notes.append("This metric was not studied over dates.")
     if scale == "raw":
         centered = left_out - left_out.mean()
-        cubes = abs(float(np.sum(centered**3)))
-        skewness = cubes / max(float(np.sum(centered**2)) ** 1.5, 1e-300)
+        sum_of_cubes = abs(float(np.sum(centered**3)))
+        skewness = sum_of_cubes / max(float(np.sum(centered**2)) ** 1.5, 1e-300)
         if skewness * norm.isf(0.5 * alpha) ** 3 / 3.0 > 1.0:
             notes.append("A few dates dominate this row.")
     min_tested_alpha = statistic.dates.min_tested_alpha

@@ -36,9 +36,10 @@ class DateFacts(NamedTuple):
 
     scale: Scale | None = None  # on which it is nearly normal; None: as for independent units
     min_tested_alpha: float = 0.001  # smallest failure probability that was simulated
-    min_events: int = 5  # fewest dates with a record of the rarest cell for an interval
-    #: Sets of records that each need some dates; None: as for independent units.
-    cells: Callable[[Any, Any], list[tuple[str, Array]]] | None = None
+    min_outcome_dates: int = 5  # fewest dates with the rarest outcome for an interval
+    #: Outcomes that each need some dates, as in :class:`Statistic`; None: those for independent
+    #: units.
+    outcome_masks: Callable[[Any, Any], list[tuple[str, Array]]] | None = None
     divides_by_targets: bool = False  # whether errors are relative to the targets
     #: Takes the mean of the training targets and returns a ``left_out`` that replaces the mean of
     #: the holdout targets by it. None if the statistic is not about a mean.
@@ -49,22 +50,23 @@ class Statistic(NamedTuple):
     """A statistic computed without each unit, and the tested range of its intervals (theory G28).
 
     ``left_out(y, predictions, weights, unit_codes, n_units)`` returns its value and an array of
-    its values without each unit (or block of units). ``cells(y, predictions)`` returns a list of
-    sets of records: an interval needs some units with a record of each set. A set is a pair of a
-    noun for such a record, with ``{s}`` for its plural, and a mask of shape (n_records,).
+    its values without each unit (or block of units). ``outcome_masks(y, predictions)`` returns a
+    list of outcomes of records, such as false positives: an interval needs some units with a record
+    of each outcome. An outcome is a pair of a noun for such a record, with ``{s}`` for its plural,
+    and a mask of shape (n_records,).
     """
 
     response: Response
     left_out: Callable[..., tuple[float, Array]]
     scale: Scale
-    cells: Callable[[Any, Any], list[tuple[str, Array]]] | None = None
+    outcome_masks: Callable[[Any, Any], list[tuple[str, Array]]] | None = None
     #: Smallest failure probabilities that were simulated: of a row about one model, and of a
     #: difference of two. Intervals at smaller ones get a note.
     min_tested_alphas: tuple[float, float] = (0.05, 0.05)
     #: Whether the ends are the wider ones of J* and of Hall's skewness-corrected interval: for a
     #: row about one model, and for a difference of two.
     corrects_skewness: tuple[bool, bool] = (False, False)
-    few_cell_units: int = 10  # with fewer units in the rarest cell, the interval gets a note
+    few_outcome_units: int = 10  # with fewer units of the rarest outcome, an interval gets a note
     is_negated: bool = False  # ``left_out`` returns losses, and the score is minus the loss
     is_heavy_tailed: bool = False  # whether a sample may lack rare large errors that matter
     dates: DateFacts = DateFacts()  # used instead if units are dates, each given its past
@@ -97,8 +99,8 @@ _SCALES: dict[str, tuple[Callable, Callable]] = {
     "explained": (lambda r: -np.log1p(-r), lambda s: -np.expm1(-s)),
     "raw": (lambda x: x, lambda x: x),
 }
-# From G22, G28 and simulation. Fewest units of an interval, and fewest units of its rarest cell.
-_MIN_UNITS, _MIN_CELL_UNITS = 20, 5
+# From G22, G28 and simulation. Fewest units of an interval, and fewest with its rarest outcome.
+_MIN_UNITS, _MIN_OUTCOME_UNITS = 20, 5
 _FEW_UNITS = 30  # with fewer units an interval gets a note
 #: Pairs: the fewest autocorrelation times, and the number of blocks that the series is cut into.
 _BLOCKS = ((400.0, 10), (200.0, 6))
@@ -136,19 +138,19 @@ class ApproximateRow(NamedTuple):
 
 
 def public_refusal(n_units: int, *, n_autocorrelation_times: float | None = None) -> str:
-    """Return why no score of this many units has an approximate interval; empty if one may have.
+    """Return why scores of this many units have no approximate interval, or an empty text.
 
     Parameters
     ----------
     n_units : int
         Number of units.
     n_autocorrelation_times : float or None, default=None
-        Length of the records in autocorrelation times, for a declared chain.
+        Number of records over the autocorrelation time, for a declared chain.
 
     Returns
     -------
     str
-        A sentence, or an empty text.
+        A sentence, or an empty text if a score may have an interval.
     """
     if n_units < _MIN_UNITS:
         return _FEW_UNITS_REASON.format(n_units)
@@ -178,7 +180,7 @@ def approximate_row(
     statistic : Statistic
         The statistic of a metric, or :data:`GENERIC`.
     y : ndarray of shape (n,)
-        Targets; classes as codes ``0, 1, ...``, of two classes 1 is the event.
+        Targets; classes as codes ``0, 1, ...``, of two classes 1 is the positive one.
     sides : sequence of one or two (predictions, mask)
         Predictions of a model, in the form of ``statistic.response``, and the mask of its subgroup
         (``None``: all records). The row of two sides is the first minus the second.
@@ -191,28 +193,27 @@ def approximate_row(
         Whether all records weigh equally. By default all units do, and the target is the score of
         a random record of a random unit.
     n_autocorrelation_times : float, optional
-        Length of the records in autocorrelation times, for a declared chain. Dates that are judged
-        given their past have intervals of their own (:mod:`sklearn_bdp.intervals.dates`).
+        Number of records over the autocorrelation time, for a declared chain.
     unit_name : str, default="records"
         Name of the units in notes, in the plural.
 
     Returns
     -------
     ApproximateRow
-        Value, ends and notes.
+        The score or difference, the ends of its interval, and notes, in score units.
     """
     sample = _RowSample.of_sides(statistic, y, sides, unit_codes, per_record=per_record)
     n_blocks = sample.n_units
-    left_out_by_unit = np.zeros(0)
+    values_without_unit = np.zeros(0)
     if n_autocorrelation_times is not None:
-        left_out_by_unit = sample.differences_by_unit()
+        values_without_unit = sample.values_without_unit()
         n_blocks = 2  # too few autocorrelation times
         for min_times, count in reversed(_BLOCKS):
             if n_autocorrelation_times >= min_times:
                 n_blocks = count
     try:
         estimates = sample.left_out(sample.unit_codes * n_blocks // sample.n_units, n_blocks)
-        rarest = sample.rarest_cell()
+        rarest = sample.rarest_outcome()
     except np.linalg.LinAlgError:
         return sample.make_row(notes=[_NO_FIT])
     value = _difference([side_value for side_value, _ in estimates])
@@ -226,13 +227,13 @@ def approximate_row(
         reason = "The units show no spread. There is no approximate interval."
         return sample.make_row(value, notes=[reason])
     rarest_text = ""
-    if rarest is not None and rarest[0] < statistic.few_cell_units:
+    if rarest is not None and rarest[0] < statistic.few_outcome_units:
         rarest_text = counted_units(*rarest, unit_name)
     n_units = sample.n_scored_units
     notes += _warnings(
         statistic, n_units, rarest_text, alpha, sample.is_paired, n_autocorrelation_times
     )
-    if len(left_out_by_unit) and long_memory(left_out_by_unit):
+    if len(values_without_unit) and long_memory(values_without_unit):
         notes.append(_LONG_MEMORY_NOTE)
     return sample.make_row(value, (lower, upper), notes)
 
@@ -281,7 +282,7 @@ class _RowSample:
 
     @property
     def has_one_subgroup(self):
-        """Whether all sides are about the same records; true of one side."""
+        """Whether the row has one side, or two of the same records."""
         return np.array_equal(self.masks[0], self.masks[-1])
 
     @property
@@ -298,17 +299,17 @@ class _RowSample:
         return not np.intersect1d(first_units, second_units).size
 
     def left_out(self, block_codes, n_blocks):
-        """Return one pair for each side: its statistic, and its values without each block.
+        """Return for each side a pair: its statistic, and the values without each block of units.
 
-        ``block_codes`` number the block of each record, from 0.
+        ``block_codes`` has the number of each record's block, from 0.
         """
         return [
             self.statistic.left_out(self.y, predictions, self.weights * mask, block_codes, n_blocks)
             for predictions, mask in zip(self.predictions, self.masks, strict=True)
         ]
 
-    def differences_by_unit(self):
-        """Return the row's values without each unit, shape (n_units,), or without blocks of units.
+    def values_without_unit(self):
+        """Return the values of the row without each unit, or without each block of units.
 
         The array is empty for :data:`GENERIC`, and if the equations of the statistic have no
         solution.
@@ -321,29 +322,30 @@ class _RowSample:
             return np.zeros(0)
         return _difference([left_out for _, left_out in estimates])
 
-    def rarest_cell(self):
-        """Return the number of units of the rarest cell, and the noun of its records.
+    def rarest_outcome(self):
+        """Return the number of units with the rarest outcome, and the noun of its records.
 
-        Return None for a statistic without cells.
+        Return None for a statistic whose interval needs no outcome.
         """
-        if self.statistic.cells is None:
+        if self.statistic.outcome_masks is None:
             return None
         if self.rests_on_disagreement:
-            first, second = self.predictions
-            return _count(self.unit_codes, self.masks[0] & (first != second)), DISCORDANT
+            first_predictions, second_predictions = self.predictions
+            is_discordant = self.masks[0] & (first_predictions != second_predictions)
+            return _count(self.unit_codes, is_discordant), DISCORDANT
         return min(
-            (_count(self.unit_codes, mask & cell), noun)
+            (_count(self.unit_codes, mask & has_outcome), noun)
             for predictions, mask in zip(self.predictions, self.masks, strict=True)
-            for noun, cell in self.statistic.cells(self.y, predictions)
+            for noun, has_outcome in self.statistic.outcome_masks(self.y, predictions)
         )
 
     def rare_class_units(self):
-        """Return for each side the number of units of the rarest class (theory G28).
+        """Return for each side the number of units with a record of the rarest class (theory G28).
 
-        It bounds the degrees of freedom. It is the number of all units for a statistic without
-        cells, and for a difference that rests on disagreements.
+        It is the number of all units for a statistic without outcomes, and for a difference that
+        rests on disagreements.
         """
-        if self.statistic.cells is None or self.rests_on_disagreement:
+        if self.statistic.outcome_masks is None or self.rests_on_disagreement:
             return [self.n_units] * len(self.masks)
         return [
             min(
@@ -370,27 +372,28 @@ def _difference(values):
 def _refusal(sample, estimates, rarest, unit_name):
     """Return why a row has no interval, or an empty text.
 
-    ``estimates`` are those of `_RowSample.left_out`, ``rarest`` that of `_RowSample.rarest_cell`.
+    ``estimates`` has for each side its statistic and the values without each block of units.
+    ``rarest`` is the number of units with the rarest outcome and the noun of its records, or None.
     """
     if sample.n_scored_units < _MIN_UNITS:
         return _FEW_UNITS_REASON.format(sample.n_scored_units)
-    if rarest is not None and rarest[0] < _MIN_CELL_UNITS:
-        return too_few_units(*rarest, unit_name, min_count=_MIN_CELL_UNITS)
-    values = np.array([side_value for side_value, _ in estimates])
-    if np.isnan(values).any():
+    if rarest is not None and rarest[0] < _MIN_OUTCOME_UNITS:
+        return too_few_units(*rarest, unit_name, min_count=_MIN_OUTCOME_UNITS)
+    side_values = np.array([side_value for side_value, _ in estimates])
+    if np.isnan(side_values).any():
         return UNDEFINED
     to_scale, _ = _SCALES[sample.statistic.scale]
     with np.errstate(all="ignore"):
-        if not np.isfinite(to_scale(values)).all():
+        if not np.isfinite(to_scale(side_values)).all():
             return "The score is at an end of its range, which has no approximate interval."
     return ""
 
 
 def _ends(sample, value, estimates, alpha):
-    """Return the lower and the upper end of the interval, and a list of notes.
+    """Return the lower and the upper end of a row's interval, and a list of notes.
 
-    Ends are NaN if units have no spread. ``value`` is that of the row, ``estimates`` are those of
-    `_RowSample.left_out`.
+    Ends are NaN if units have no spread. ``value`` is the statistic, or the difference of two.
+    ``estimates`` has for each side its statistic and the values without each block of units.
     """
     statistic = sample.statistic
     n_rare_class_units = sample.rare_class_units()
@@ -414,9 +417,10 @@ def _ends(sample, value, estimates, alpha):
 
 
 def _ends_of_independent_sides(value, estimates, alpha, n_rare_class_units):
-    """Return the ends of a difference of independent scores, whose margins add in squares (MOVER).
+    """Return the lower and the upper end for a difference of two independent scores (MOVER).
 
-    ``n_rare_class_units`` has the number of units of the rarest class of each side.
+    ``value`` is the difference, ``estimates`` has for each score its value and the values without
+    each unit, and ``n_rare_class_units`` the number of units of its rarest class.
     """
     (first, first_left_out), (second, second_left_out) = estimates
     first_lower, first_upper = jackknife_interval(
@@ -431,10 +435,13 @@ def _ends_of_independent_sides(value, estimates, alpha, n_rare_class_units):
 
 
 def _is_dominated(left_out, alpha):
-    """Return whether a few units make the row so skewed that a normal quantile is too small."""
+    """Return whether a few units make a statistic so skewed that a normal quantile is too small.
+
+    ``left_out`` has the values without each unit.
+    """
     deviations = left_out - left_out.mean()
-    cubes = abs(float(np.sum(deviations**3)))
-    skewness = cubes / max(float(np.sum(deviations**2)) ** 1.5, 1e-300)
+    sum_of_cubes = abs(float(np.sum(deviations**3)))
+    skewness = sum_of_cubes / max(float(np.sum(deviations**2)) ** 1.5, 1e-300)
     return skewness * norm.isf(0.5 * alpha) ** 3 / 3.0 > 1.0
 
 
@@ -467,9 +474,10 @@ def counted_units(count: int, noun: str, unit_name: str) -> str:
 
 
 def too_few_units(count: int, noun: str, unit_name: str, *, min_count: int) -> str:
-    """Return a sentence: a cell has ``count`` units, and an interval needs ``min_count``.
+    """Return a sentence: ``count`` units have a record, and an interval needs ``min_count``.
 
-    ``noun`` and ``unit_name`` are those of :func:`counted_units`.
+    ``noun`` is that of the record with ``{s}`` for its plural, ``unit_name`` the plural name of
+    units.
     """
     return f"{counted_units(count, noun, unit_name)}, at least {min_count} are needed."
 
@@ -485,7 +493,9 @@ def low_alpha_note(alpha: float, min_tested_alpha: float) -> str:
 def _warnings(statistic, n_units, rarest_text, alpha, is_paired, n_autocorrelation_times):
     """Yield sentences on the reasons to trust an interval less.
 
-    ``rarest_text`` states the number of units in the rarest cell, and is empty if they are enough.
+    ``n_units`` is the number of units with a record of the row. ``rarest_text`` states the number
+    of units with the rarest outcome, and is empty if they are enough. ``n_autocorrelation_times``
+    is None unless the records are a chain.
     """
     if n_units < _FEW_UNITS:
         yield f"There are only {n_units} units."
@@ -505,8 +515,9 @@ def _warnings(statistic, n_units, rarest_text, alpha, is_paired, n_autocorrelati
 def long_memory(series: Array) -> bool:
     r"""Return whether a series in time order seems to have long memory (theory G28).
 
-    The memory parameter is the local Whittle estimate from the ``sqrt(T)`` lowest frequencies.
-    False for a series without variation, or with numbers that are not finite.
+    The memory parameter is the local Whittle estimate from the ``sqrt(T)`` lowest frequencies of
+    the series of length T. False for a series without variation, or with numbers that are not
+    finite.
     """
     n_frequencies = math.isqrt(len(series))
     frequencies = 2.0 * math.pi * np.arange(1, n_frequencies + 1) / len(series)
@@ -527,7 +538,7 @@ def long_memory(series: Array) -> bool:
 def jackknife_interval(
     value, left_out, alpha, *, scale, n_rare_class_units=None, corrects_skewness=False
 ):
-    r"""Return the ends of an interval that fails with probability about ``alpha``.
+    r"""Return the ends of a jackknife interval that fails with probability about ``alpha``.
 
     Parameters
     ----------
@@ -542,7 +553,8 @@ def jackknife_interval(
     n_rare_class_units : int, optional
         Number of units of the rarest class, which bounds the degrees of freedom.
     corrects_skewness : bool, default=False
-        Whether the ends are the wider ones of this interval and of Hall's skewness-corrected one.
+        Whether the ends are the wider ones of Student's interval and of Hall's skewness-corrected
+        one.
 
     Returns
     -------
@@ -581,9 +593,10 @@ def jackknife_interval(
 
 
 def _skewness_corrected_ends(value, left_out, alpha, df):
-    """Return the lower and the upper end of Hall's interval on the raw scale, as a list.
+    """Return the lower and the upper end of Hall's skewness-corrected interval, as a list.
 
-    Hall's cubic transformation removes skewness.
+    It is on the scale of the statistic. Arguments are those of `jackknife_interval` and the degrees
+    of freedom of Student's quantile.
     """
     n_units = left_out.size
     influence = np.mean(left_out) - left_out

@@ -48,12 +48,12 @@ def of_sums(terms: Callable[..., Any], function_of_sums: Callable[..., Any]) -> 
         unit_sums = np.array(
             [np.bincount(unit_codes, weighted_term, n_units) for weighted_term in weighted_terms]
         )
-        total = unit_sums.sum(axis=1)
+        total_sums = unit_sums.sum(axis=1)
         # A sum to which only this unit contributes is exactly 0 without it.
-        left_out_sums = total[:, None] - unit_sums
-        rounding = 1e-12 * np.abs(weighted_terms).sum(axis=1)[:, None]
-        left_out_sums[np.abs(left_out_sums) <= rounding] = 0.0
-        return float(function_of_sums(*total)), function_of_sums(*left_out_sums)
+        left_out_sums = total_sums[:, None] - unit_sums
+        rounding_errors = 1e-12 * np.abs(weighted_terms).sum(axis=1)[:, None]
+        left_out_sums[np.abs(left_out_sums) <= rounding_errors] = 0.0
+        return float(function_of_sums(*total_sums)), function_of_sums(*left_out_sums)
 
     return left_out
 
@@ -104,11 +104,11 @@ def concordance(winning, losing, scores, unit_codes, n_units):
         return (np.cumsum(losing_at_rank) - 0.5 * losing_at_rank)[rank], rank
 
     losing_below, rank = losing_weight_below(scores)
-    total = float(winning @ losing_below)  # weight of all concordant pairs
+    concordant_weight = float(winning @ losing_below)  # of all concordant pairs
     winning_at_rank = np.bincount(rank, winning)
     winning_from_rank = winning_at_rank.sum() - np.cumsum(winning_at_rank)
     winning_above = (winning_from_rank + 0.5 * winning_at_rank)[rank]
-    pairs_of_unit = np.bincount(
+    unit_concordant_weights = np.bincount(
         unit_codes, winning * losing_below + losing * winning_above, n_units
     )
     # Ranks that sort by unit first: pairs inside the unit are those not below in earlier units.
@@ -116,11 +116,12 @@ def concordance(winning, losing, scores, unit_codes, n_units):
     losing_of_unit = np.bincount(unit_codes, losing, n_units)
     losing_in_earlier_units = np.cumsum(losing_of_unit) - losing_of_unit
     losing_inside = losing_below_by_unit - losing_in_earlier_units[unit_codes]
-    pairs_of_unit -= np.bincount(unit_codes, winning * losing_inside, n_units)
+    unit_concordant_weights -= np.bincount(unit_codes, winning * losing_inside, n_units)
     winning_left_out = winning.sum() - np.bincount(unit_codes, winning, n_units)
     losing_left_out = losing.sum() - losing_of_unit
-    value = divide(total, winning.sum() * losing.sum())
-    return value, divide(total - pairs_of_unit, winning_left_out * losing_left_out)
+    value = divide(concordant_weight, winning.sum() * losing.sum())
+    concordant_left_out = concordant_weight - unit_concordant_weights
+    return value, divide(concordant_left_out, winning_left_out * losing_left_out)
 
 
 def auc_left_out(y, predictions, weights, unit_codes, n_units):
@@ -131,7 +132,8 @@ def auc_left_out(y, predictions, weights, unit_codes, n_units):
 def mean_auc_left_out(y, predictions, weights, unit_codes, n_units, *, by_pairs):
     """Return a mean ROC AUC of several classes, and its values without each unit.
 
-    The mean is over classes against all others or, ``by_pairs``, over ordered pairs of classes.
+    ``predictions`` are probabilities of classes, shape (n_records, n_classes). The mean is over
+    classes against all others or, ``by_pairs``, over ordered pairs of classes.
     """
     classes = range(predictions.shape[1])
     if by_pairs:
@@ -297,9 +299,9 @@ def calibration_left_out(y, predictions, weights, unit_codes, n_units, *, with_s
 def _fit_logistic(columns, products, offset, y, weights, coefficients):
     """Return the coefficients of a weighted logistic regression by Newton steps from a start.
 
-    ``offset`` is added to the log odds, ``products`` are the outer products of each record's
-    columns, shape (n, k, k), and ``coefficients`` are the start. Return None if 50 steps do not
-    converge.
+    ``columns`` is the design matrix, shape (n, k), ``products`` has the outer product of each of
+    its rows, shape (n, k, k), ``offset`` is added to the log odds, and ``coefficients`` are the
+    start. Return None if 50 steps do not converge.
     """
     for _ in range(50):
         probability = expit(offset + columns @ coefficients)
@@ -314,25 +316,26 @@ def _fit_logistic(columns, products, offset, y, weights, coefficients):
 
 
 def _sums_by_unit(record_values, unit_codes, n_units):
-    """Return the sums of values over the records of each unit, one unit for each row."""
+    """Return the sum of ``record_values`` over the records of each unit, one row for each unit."""
     sums = np.zeros((n_units, *record_values.shape[1:]))
     np.add.at(sums, unit_codes, record_values)
     return sums
 
 
 def _blocks(unit_codes, n_units):
-    """Return the block of each record, and the number of blocks, at most 200.
+    """Return the block number of each record, and the number of blocks, at most 200.
 
-    Blocks are units with neighboring codes.
+    Blocks are sets of units with neighboring codes.
     """
     n_blocks = min(n_units, MAX_BLOCKS)
     return unit_codes * n_blocks // n_units, n_blocks
 
 
 def recomputed(y, score, weights, unit_codes, n_units):
-    """Return any score of records, and its values without each of at most 200 blocks of units.
+    """Return the score of records with a positive weight, and its values without blocks of units.
 
-    ``score`` takes positions of records and returns a number. Targets are not used.
+    ``score`` takes positions of records and returns a number. Each of at most 200 blocks is left
+    out in turn. ``y`` is not used.
     """
     unit_codes, n_units = _blocks(unit_codes, n_units)
     is_weighted = weights > 0.0

@@ -23,7 +23,7 @@ from sklearn_bdp._typing import Array, FloatOrArray
 #: ``"share"``: the score is the proportion ``J`` of hits. ``"f1"``: it is ``2 J / (1 + J)``.
 RatioKind: TypeAlias = Literal["share", "f1"]
 
-#: Coded fraction of the surprises that noise causes, although the number is above the floor.
+#: Coded fraction of the surprises that noise causes, although the count is above the floor.
 _FALSE_SURPRISE_FRACTION = 0.1
 #: Standard deviations between a predicted proportion and its floor. They are many because all
 #: candidates have the same holdout records: if these are unusual, many candidates are surprising.
@@ -33,11 +33,11 @@ _PRIOR = 0.05
 
 
 def surprise_probability(n_queries: int, n_surprises: int) -> float:
-    """Return the coded probability that the next number of records is reported below its floor.
+    """Return the predicted probability of a surprise: a count that is reported below its floor.
 
-    It is the Krichevsky-Trofimov estimate of theory G21. If 100 queries have no surprise, they cost
-    0.3 nats together. If the holdout differs from the training set, the probability grows with the
-    number of surprises.
+    The count is that of the holdout records in the next score's denominator, the floor a lower
+    bound of it. The probability is the Krichevsky-Trofimov estimate of theory G21. If 100 queries
+    have no surprise, their code length is 0.3 nats together.
 
     Parameters
     ----------
@@ -92,13 +92,13 @@ def share_of_score(score: FloatOrArray, ratio_kind: RatioKind) -> Array:
 
 @dataclass(frozen=True)
 class FloorGrid:
-    """Partition of [0, 1] into cells, in which a lower bound of a proportion is released.
+    """Partition of [0, 1] into cells, as which a proportion of holdout records is released.
 
-    The proportion is that of the holdout records that count. The central cell reaches from the
-    floor to 1. In the angle ``arcsin(sqrt(share))``, the cell below it has a fixed width, and each
-    further cell is twice as wide as the one above it, except that the lowest one ends at 0. Cells
-    are numbered by integers: 0 is the central one, the others are negative. The cell ``None`` means
-    that the mechanism reported no proportion below the floor.
+    The proportion is that of the records that count in a denominator, the floor a lower bound of
+    it. The central cell reaches from the floor to 1. In the angle ``arcsin(sqrt(share))``, the cell
+    below it has a fixed width, and each further cell is twice as wide as the one above it, except
+    that the lowest one ends at 0. Cells are numbered by integers: 0 is the central one, the others
+    are negative. The cell ``None`` means that the mechanism reported no proportion below the floor.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class FloorGrid:
 
     @classmethod
     def below(cls, share: float, *, n: int, n_train: int) -> Self:
-        """Return cells whose floor lies below a predicted proportion.
+        """Return the cells for a predicted proportion, with a floor below it.
 
         Parameters
         ----------
@@ -124,7 +124,8 @@ class FloorGrid:
         FloorGrid
             With one cell if the floor is 0.
         """
-        # The standard deviation of arcsin(sqrt(share)) is near 1/2 sqrt(1/n).
+        # The standard deviation of arcsin(sqrt(share)) is near 1/2 sqrt(1/n). Edges from the floor
+        # downward.
         angle_deviation = 0.5 * math.sqrt(1.0 / n + 1.0 / n_train)
         edge_angle = math.asin(math.sqrt(share)) - _N_DEVIATIONS * angle_deviation
         angle_width = 1.0 / math.sqrt(n)
@@ -141,7 +142,7 @@ class FloorGrid:
         return len(self.edges) == 2
 
     def ends(self, cell: int | None) -> tuple[float, float]:
-        """Return the proportions between which a cell lies.
+        """Return the lower and the upper proportion of a cell.
 
         Parameters
         ----------
@@ -172,14 +173,14 @@ class FloorGrid:
         angle = math.asin(math.sqrt(min(1.0, max(0.0, noisy_share))))
         return bisect.bisect_right(self.edges[1:-1], angle) - (len(self.edges) - 2)
 
-    def code_length(self, cell: int | None, surprise: float) -> float:
-        """Return the code length of a release in nats.
+    def code_length(self, cell: int | None, probability_of_surprise: float) -> float:
+        """Return the code length of a released cell in nats.
 
         Parameters
         ----------
         cell : int or None
             Number of the released cell, None if the floor was confirmed.
-        surprise : float
+        probability_of_surprise : float
             Coded probability of an answer other than None; see :func:`surprise_probability`.
 
         Returns
@@ -190,15 +191,14 @@ class FloorGrid:
         if self.is_trivial:
             return 0.0
         if cell is None:
-            return -math.log1p(-surprise)
+            return -math.log1p(-probability_of_surprise)
         if cell == 0:
-            return -math.log(_FALSE_SURPRISE_FRACTION * surprise)
-        distance = -cell
-        by_distance = 1.0 / (distance * (distance + 1))
-        n_below = len(self.edges) - 2
-        return -math.log(
-            0.5 * (1.0 - _FALSE_SURPRISE_FRACTION) * surprise * (by_distance + 1.0 / n_below)
-        )
+            return -math.log(_FALSE_SURPRISE_FRACTION * probability_of_surprise)
+        distance = -cell  # in cells below the central one
+        falling_weight = 1.0 / (distance * (distance + 1))
+        even_weight = 1.0 / (len(self.edges) - 2)  # one over the number of cells below it
+        half_probability = 0.5 * (1.0 - _FALSE_SURPRISE_FRACTION) * probability_of_surprise
+        return -math.log(half_probability * (falling_weight + even_weight))
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ class RatioLimits:
         score : ndarray of shape (m,)
             Upper ends of the released holdout scores, in [0, 1].
         log_failure : ndarray of shape (m,)
-            As for :meth:`lower_limit`.
+            Log of the failure probability of one side.
 
         Returns
         -------
@@ -265,11 +265,11 @@ class RatioLimits:
         hits = share * self.floor
         misses = (1.0 - share) * self.floor
         with np.errstate(all="ignore"):
-            upper_miss_share = betaincinv(misses, hits + 1.0, np.exp(log_failure))
-        upper_miss_share = np.where(
-            (share >= 1.0) | ~np.isfinite(upper_miss_share), 0.0, upper_miss_share
+            lower_miss_share = betaincinv(misses, hits + 1.0, np.exp(log_failure))
+        lower_miss_share = np.where(
+            (share >= 1.0) | ~np.isfinite(lower_miss_share), 0.0, lower_miss_share
         )
-        return np.maximum(score_of_share(1.0 - upper_miss_share, self.ratio_kind), score)
+        return np.maximum(score_of_share(1.0 - lower_miss_share, self.ratio_kind), score)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         """Return the predicted standard deviation of the holdout score.
@@ -292,7 +292,7 @@ class RatioLimits:
 
 
 def expected_floor(counts: tuple[int, int], n: int) -> tuple[FloorGrid, float]:
-    """Return the cells of a floor, and the expected number of holdout records that count.
+    """Return a grid with the floor of a denominator, and the denominator's expected number.
 
     Parameters
     ----------
@@ -304,9 +304,9 @@ def expected_floor(counts: tuple[int, int], n: int) -> tuple[FloorGrid, float]:
     Returns
     -------
     grid : FloorGrid
-        Cells of the floor.
+        Cells of the proportion of holdout records that count in the denominator.
     expected : float
-        Expected number of holdout records that count.
+        Expected number of these records.
     """
     n_train = sum(counts)
     share = counts[1] / n_train

@@ -40,10 +40,9 @@ def bit_sources(random_state, count, *, key=()):
     """Return ``count`` independent functions that map a size to an array of uniform 64-bit words.
 
     ``random_state=None`` uses the operating system's cryptographic generator. An int or a Generator
-    makes the noise reproducible, which voids the protection (for tests). Secret random bytes, 32 of
-    them, make it reproducible for their owner only, so that it survives a crash. ``key`` is a tuple
-    of integers that is not read without a seed, the position in the life of the mechanism: with the
-    same seed, a mechanism that continues from its state does not repeat noise.
+    makes the words reproducible, which voids the protection (for tests). 32 secret random bytes
+    make them reproducible for their owner only. ``key`` is a tuple of integers, not used if
+    ``random_state`` is None: the same int or bytes with another key give other words.
     """
     if random_state is None:
         return [lambda size: np.frombuffer(os.urandom(8 * size), dtype=np.uint64)] * count
@@ -61,9 +60,9 @@ def bit_sources(random_state, count, *, key=()):
 
 
 def _secret_words(secret, key):
-    """Return a function that maps a size to 64-bit words of SHAKE-256.
+    """Return a function that maps a size to an array of 64-bit words, by SHAKE-256.
 
-    They depend on the secret, the key and the number of the call only.
+    They depend on the bytes ``secret``, the tuple ``key``, and the number of earlier calls only.
     """
     call_numbers = itertools.count(1)
 
@@ -75,18 +74,18 @@ def _secret_words(secret, key):
 
 
 def fine_step(*scales):
-    """Return the step of the fine grid for noise of at most these scales.
+    """Return the step of the grid on which noise of at most these scales is drawn.
 
     The step is a power of two, so that multiples up to 2**52 steps are exact doubles. It is 2**-44
-    for scales up to 4 and larger beyond: noise of 64 scales (probability below 1e-27) must stay
-    exact.
+    for scales up to 4 and larger beyond, so that noise of up to 64 times its scale (more has a
+    probability below 1e-27) is exact.
     """
     largest_scale = max(4.0, *scales)
     return FINEST_STEP * 2.0 ** math.ceil(math.log2(largest_scale / 4.0))
 
 
 def to_grid(values, step):
-    """Round values to multiples of the fine grid's step.
+    """Return values rounded to multiples of ``step``.
 
     Halves are rounded up, so that values ``d`` apart are at most ``ceil(d / step)`` steps apart.
     """
@@ -103,7 +102,7 @@ class Exponentials:
 
     def __init__(self, bits, size):
         self._bits = bits
-        words = bits(size)
+        words = bits(size)  # a sign and 63 leading bits of a uniform variate each
         self.signs = 1.0 - 2.0 * (words & np.uint64(1))
         self._prefix = words >> np.uint64(1)
         self._extended = {}  # prefix and length of extended variates, by index
@@ -118,9 +117,9 @@ class Exponentials:
             self.values[index] = -math.log(prefix / (1 << length))
 
     def _prefix_and_length(self, index):
-        """Return the leading bits drawn for the uniform variate of an index, and their number.
+        """Return the bits drawn for the uniform variate of an index, and their number.
 
-        The bits are an integer.
+        The bits are the integer of its first binary places.
         """
         return self._extended.get(index, (int(self._prefix[index]), _PREFIX_BITS))
 
@@ -131,19 +130,19 @@ class Exponentials:
         return self._extended[index]
 
     def exceeds(self, index, bound):
-        """Return whether the variate of an index is larger than ``bound``, a Fraction, exactly.
+        """Return whether the variate of an index is larger than ``bound``, exactly.
 
-        For bounds of at least 0, the probability is ``exp(-bound)`` to the last bit.
+        ``bound`` is a Fraction. If it is at least 0, the probability is exactly ``exp(-bound)``.
         """
         if bound <= 0:
             return True
         prefix, length = self._prefix_and_length(index)
         while True:
             # U lies in [prefix, prefix + 1) / 2**length, and E > bound means U < exp(-bound).
-            low, high = scaled_exp(bound, length)
-            if prefix + 1 <= low:
+            lower, upper = scaled_exp(bound, length)
+            if prefix + 1 <= lower:
                 return True
-            if prefix >= high:
+            if prefix >= upper:
                 return False
             prefix, length = self._extend(index)
 
@@ -154,8 +153,8 @@ class Exponentials:
         """
         scaled = factor * self.values
         integer_parts = np.floor(scaled).astype(np.int64)
-        error = factor * (1.0 + self.values) * 2.0**-49
-        is_uncertain = np.abs(scaled - np.rint(scaled)) <= error
+        max_errors = factor * (1.0 + self.values) * 2.0**-49
+        is_uncertain = np.abs(scaled - np.rint(scaled)) <= max_errors
         for index in np.flatnonzero(is_uncertain).tolist():
             integer_part = int(integer_parts[index])
             while self.exceeds(index, Fraction(integer_part + 1, factor)):
@@ -169,7 +168,7 @@ class Exponentials:
 def scaled_exp(bound, length):
     """Return a lower and an upper bound of ``exp(-bound) * 2**length``, as Decimals.
 
-    ``bound`` is a Fraction, ``length`` a number of bits.
+    ``bound`` is a Fraction, ``length`` an integer.
     """
     n_digits = 25 + int(0.302 * length)
     with decimal.localcontext(prec=n_digits) as decimal_context:
@@ -201,19 +200,19 @@ def grid_laplace(bits, size, *, scale, step):
 
 
 def grid_gaussian(bits, size, *, scale, step):
-    """Return ``size`` Gaussian variates of standard deviation ``scale``, rounded to a grid.
+    """Return ``size`` Gaussian variates of standard deviation ``scale``, as multiples of ``step``.
 
-    ``bits`` comes from :func:`bit_sources`, ``step`` is that of the grid.
-    Box-Muller in doubles. Gaussian noise has no pure DP level, and these variates are not exact.
-    Release values on cells (``resolution > 0``), which are coarser than the rounding of doubles.
+    ``bits`` comes from :func:`bit_sources`. Gaussian noise has no pure DP level, and these variates
+    are not exact: round released values to cells (``resolution > 0``), which are coarser than the
+    rounding of doubles.
     """
     return np.rint(scale * gaussian(Exponentials(bits, size), bits) / step) * step
 
 
 def gaussian(exponentials, bits):
-    """Return standard Gaussian variates made of :class:`Exponentials`, one of each.
+    """Return one standard Gaussian variate for each variate of :class:`Exponentials`.
 
-    ``bits``, from :func:`bit_sources`, draws their angles.
+    It is by Box and Muller, in doubles. ``bits``, from :func:`bit_sources`, draws angles.
     """
     angles = (2.0 * np.pi * 2.0**-64) * bits(exponentials.values.size)
     return np.sqrt(2.0 * exponentials.values) * np.cos(angles)

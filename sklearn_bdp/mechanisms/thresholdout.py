@@ -55,9 +55,9 @@ _SETTINGS = (
 
 
 def check_resolution(resolution):
-    """Return a width of cells as a float: 0 (no cells), or from 2**-44 to 1.
+    """Return the width of cells of answers as a float: 0 (no cells), or from 2**-44 to 1.
 
-    Raises TypeError or ValueError for other values.
+    Raise TypeError or ValueError for other values.
     """
     resolution = check_real("resolution", resolution, low=0.0, high=1.0)
     if 0.0 < resolution < FINEST_STEP:
@@ -69,7 +69,7 @@ def check_resolution(resolution):
 
 
 def n_cells(resolution: float) -> int:
-    r"""Return the number of values of an answer from the holdout, ``V = ceil(1 / resolution)``.
+    r"""Return the number of possible answers from the holdout, ``V = ceil(1 / resolution)``.
 
     Parameters
     ----------
@@ -131,7 +131,10 @@ def to_cell(values: ArrayLike, resolution: float) -> Array:
 
 
 def released_values(noisy_values, resolution):
-    """Return midpoints of the cells of noisy values, at most 1, or clipped values without cells."""
+    """Return midpoints of the cells of noisy values, at most 1.
+
+    With a resolution of 0, return values clipped to [0, 1].
+    """
     if resolution > 0.0:
         # The last midpoint may exceed 1.
         return np.minimum((to_cell(noisy_values, resolution) + 0.5) * resolution, 1.0)
@@ -377,7 +380,10 @@ class Thresholdout:
     # -- Noise -----------------------------------------------------------------------------------
 
     def _start_noise(self, random_state, *, key):
-        """Set the sources of all noise; ``key``: see `bit_sources`."""
+        """Set the sources of all noise, and discard noise that was drawn but not used.
+
+        ``random_state`` and ``key`` are those of `bit_sources`.
+        """
         self._query_bits, threshold_bits, answer_bits = bit_sources(random_state, 3, key=key)
         self._threshold_pool = self._make_pool(threshold_bits, self.threshold_scale)
         self._answer_pool = self._make_pool(answer_bits, self.answer_scale)
@@ -387,7 +393,7 @@ class Thresholdout:
         self._owner = os.getpid()  # process that drew the query noise
 
     def _make_pool(self, bits, scale):
-        """Return a `Pool` of noise of a scale, on the fine grid."""
+        """Return a `Pool` of noise of a scale, as multiples of the fine grid's step."""
         sampler = grid_laplace if self.noise == "laplace" else grid_gaussian
         if scale == 0.0:
             return Pool(lambda: np.zeros(_POOL_SIZE))
@@ -397,7 +403,7 @@ class Thresholdout:
     def _threshold_noise(self):
         """Noise of the threshold in use.
 
-        It is drawn when it is first needed, or set by a state. With ``refresh`` it is replaced
+        It is drawn when it is first needed, or set by `from_state`. With ``refresh`` it is replaced
         after each "above" answer.
         """
         return self._threshold_pool.take(1).item()
@@ -422,12 +428,12 @@ class Thresholdout:
         return self._query_noise.size - self._n_used
 
     def _compare(self, margins, max_above):
-        """Compare margins with the noisy threshold, in order, until ``max_above`` are above it.
+        """Compare margins with the noise of the threshold, in order, until ``max_above`` exceed it.
 
-        Margins ``|q - v| - T`` are multiples of the fine grid's step, at most as many as there are
-        unused variates. The return values are the indices of margins above the threshold and the
-        number of compared margins: up to and including the last allowed one above, or all. If
-        ``max_above`` is None, all are compared.
+        Return the list of indices of margins above it, and the number of compared margins: up to
+        and including the last allowed one above, or all. If ``max_above`` is None, all are
+        compared. Margins ``|q - v| - T`` are multiples of the fine grid's step, at most as many as
+        there are unused variates of query noise.
         """
         noisy_margins = margins + self._query_noise[self._n_used : self._n_used + margins.size]
         # All margins are compared at once, and a few at a time after one above: if these are dense,
@@ -458,8 +464,9 @@ class Thresholdout:
     def _is_above(self, index, margin, noisy_margin):
         """Return whether a margin is above the noisy threshold.
 
-        ``noisy_margin``, the margin plus its query noise in doubles, must not be clearly below.
-        ``index`` is the position among the margins of `_compare`.
+        ``noisy_margin`` is the margin plus its query noise in doubles. It must not be clearly below
+        the noise of the threshold. ``index`` is the position of the margin among those of
+        `_compare`.
         """
         if not self._margin_error or noisy_margin > self._threshold_noise + self._margin_error:
             return True
@@ -493,8 +500,8 @@ class Thresholdout:
         budget : int
             Largest number of "above" answers.
         c : float in (0, 1), default=0.5
-            Budget honesty: a query whose training value differs from its expectation by less than
-            ``c * tau`` spends no budget.
+            Budget honesty: a query whose training value differs from the query's expectation by
+            less than ``c * tau`` spends no budget.
         **options : object
             ``resolution`` (the paper has none) and ``random_state`` of `Thresholdout`.
 
@@ -630,8 +637,8 @@ class Thresholdout:
     ) -> Answers:
         """Answer up to and including the first "above" query.
 
-        A caller that learns from released values (theory G4) calls this, moves its predictions
-        for the rest of the batch and calls again.
+        A caller that learns from released values (theory G4) calls this, changes its predictions
+        for later queries of the batch and calls again with these.
 
         Parameters
         ----------
@@ -654,7 +661,7 @@ class Thresholdout:
     def _answer(self, training_values, holdout_values, thresholds, *, stop_at_above):
         """Return the answers to a batch, or up to its first "above" query if ``stop_at_above``.
 
-        Raises TypeError or ValueError for bad input, before a query is answered.
+        Raise TypeError or ValueError for bad input, before a query is answered.
         """
         training = check_array(
             "training_values", training_values, low=-_MAX_MAGNITUDE, high=_MAX_MAGNITUDE
@@ -669,22 +676,22 @@ class Thresholdout:
         training = np.atleast_1d(training)
         holdout = np.atleast_1d(holdout)
         thresholds = self._check_thresholds(thresholds, training.shape)
-        above, n_compared = self._decide(training, holdout, thresholds, stop_at_above)
-        if stop_at_above and above.any():
-            above = above[:n_compared]
+        is_above, n_compared = self._decide(training, holdout, thresholds, stop_at_above)
+        if stop_at_above and is_above.any():
+            is_above = is_above[:n_compared]
             training = training[:n_compared]
             holdout = holdout[:n_compared]
-        answered = np.arange(training.size) < n_compared
-        values = np.where(answered, training, np.nan)
-        if above.any():
-            answer_noise = self._answer_pool.take(int(above.sum()))
-            noisy_values = to_grid(holdout[above], self._step) + answer_noise
-            values[above] = released_values(noisy_values, self.resolution)
-        answers = Answers(values, above, answered)
+        is_answered = np.arange(training.size) < n_compared
+        values = np.where(is_answered, training, np.nan)
+        if is_above.any():
+            answer_noise = self._answer_pool.take(int(is_above.sum()))
+            noisy_values = to_grid(holdout[is_above], self._step) + answer_noise
+            values[is_above] = released_values(noisy_values, self.resolution)
+        answers = Answers(values, is_above, is_answered)
         return answers.scalar() if is_scalar else answers
 
     def _check_thresholds(self, thresholds, shape):
-        """Return thresholds as an array of a shape, by default the mechanism's own."""
+        """Return thresholds as an array of ``shape``; None: the threshold of the mechanism."""
         if thresholds is None:
             thresholds = self.threshold
         thresholds = check_array("thresholds", thresholds, low=0.0, high=_MAX_MAGNITUDE)
@@ -695,13 +702,13 @@ class Thresholdout:
         return thresholds
 
     def _decide(self, training, holdout, thresholds, stop_at_above):
-        """Return whether each query is above, and the number of compared queries.
+        """Return a mask of the queries that are above, and the number of compared queries.
 
-        All arguments but ``stop_at_above`` are arrays with one value per query: training values,
-        holdout values and thresholds, in units of [0, 1]. The numbers of compared and of "above"
-        queries are added to the counts of the mechanism.
+        The first three arguments are arrays with one value per query, in units of [0, 1]. Add the
+        numbers of compared and of "above" queries to the counts of the mechanism. Compare while
+        budget is left, or up to the first "above" query if ``stop_at_above``.
         """
-        above = np.zeros(training.size, dtype=bool)
+        is_above = np.zeros(training.size, dtype=bool)
         n_compared = 0
         max_above = self.remaining_budget  # None: no limit
         if stop_at_above and max_above != 0:
@@ -709,19 +716,18 @@ class Thresholdout:
         while n_compared < training.size and max_above != 0:
             stop = min(n_compared + self._refill_query_noise(), training.size)
             block = slice(n_compared, stop)
-            q, v, t = to_grid(
-                np.array([holdout[block], training[block], thresholds[block]]), self._step
-            )
-            # Margins |q - v| - T are exact multiples of the grid's step.
+            block_values = np.array([holdout[block], training[block], thresholds[block]])
+            q, v, t = to_grid(block_values, self._step)
+            # Margins |q - v| - t are exact multiples of the grid's step.
             above_indices, n_compared_in_block = self._compare(np.abs(q - v) - t, max_above)
             if above_indices:
-                above[n_compared + np.array(above_indices)] = True
+                is_above[n_compared + np.array(above_indices)] = True
             if max_above is not None:
                 max_above -= len(above_indices)
             n_compared += n_compared_in_block
             self.n_answered += n_compared_in_block
             self.n_above += len(above_indices)
-        return above, n_compared
+        return is_above, n_compared
 
     # -- Cost ------------------------------------------------------------------------------------
 

@@ -289,7 +289,7 @@ class BrierScore(MeanMetric):
     unit_statistic: ClassVar[Statistic] = mean_loss(
         _brier_loss,
         "chances",
-        cells=class_cells,
+        outcome_masks=class_cells,
         min_tested_alphas=(0.001, 0.001),
         dates=DateFacts(scale="unit"),
     )
@@ -360,7 +360,7 @@ class LogLoss(ClippedMetric):
     unit_statistic: ClassVar[Statistic] = mean_loss(
         _log_loss,
         "chances",
-        cells=class_cells,
+        outcome_masks=class_cells,
         min_tested_alphas=(0.001, 0.001),
         corrects_skewness=(False, True),
     )

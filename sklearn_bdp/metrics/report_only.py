@@ -74,7 +74,7 @@ class AveragePrecision(Metric):
         "unit",
         class_cells,
         min_tested_alphas=(0.005, 0.005),
-        few_cell_units=30,
+        few_outcome_units=30,
         dates=DateFacts(min_tested_alpha=0.01),
     )
 

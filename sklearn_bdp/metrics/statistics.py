@@ -1,7 +1,7 @@
 """Statistics of families of metrics, for approximate rows of a report.
 
 A :class:`~sklearn_bdp.intervals.jackknife.Statistic` computes a score without each sampling unit.
-Its cells are sets of records, such as false positives. An interval needs records of each set.
+Its outcomes are sets of records, such as false positives. An interval needs records of each.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def pinball_statistic(alpha: float) -> Statistic:
         loss,
         min_tested_alphas=(0.001, 0.005),
         corrects_skewness=(True, True),
-        dates=DateFacts(min_events=10, cells=side_cells),
+        dates=DateFacts(min_outcome_dates=10, outcome_masks=side_cells),
     )
 
 

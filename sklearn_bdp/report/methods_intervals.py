@@ -586,7 +586,7 @@ def _jackknife_sentences(report, rows):
     if _has_declared_dependence(report):
         left_out_units = "blocks of consecutive records"
     rarest_text = ", and below the number of those with the rarest relevant outcome"
-    rarest_text *= any(_statistic(row).cells is not None for row in jackknife_rows)
+    rarest_text *= any(_statistic(row).outcome_masks is not None for row in jackknife_rows)
     if jackknife_rows:
         yield (
             f"Approximate intervals use jackknife standard errors over {left_out_units} and "
