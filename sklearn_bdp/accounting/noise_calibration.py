@@ -517,8 +517,8 @@ def auto_scales(n_effective, *, failure, beta=0.05, fraction=NOISE_FRACTION):
 
     The margin of a comparison and that of an answer are each exceeded with the probability
     ``failure``, below 1/2. Both are ``fraction`` times the half-width of one fixed query that fails
-    with the probability ``beta``. ``n_effective`` is the effective sample size of the holdout. Theory N1;
-    Lyu, Su and Li 2017 (query noise twice the threshold noise).
+    with the probability ``beta``. ``n_effective`` is the effective sample size of the holdout.
+    Theory N1; Lyu, Su and Li 2017 (query noise twice the threshold noise).
     """
     margin = fraction * _reference_half_width(n_effective, beta)
     failure = check_probability("failure", failure)
