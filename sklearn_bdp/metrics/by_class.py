@@ -26,7 +26,7 @@ from sklearn_bdp.metrics.base import (
 )
 from sklearn_bdp.metrics.means import label_positions
 from sklearn_bdp.metrics.ratios import RatioOfCounts
-from sklearn_bdp.metrics.statistics import class_cells, confusion_cells
+from sklearn_bdp.metrics.statistics import class_outcomes, confusion_outcomes
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -347,7 +347,7 @@ class BalancedAccuracy(ClassMetric):
         "labels",
         of_sums(_recall_terms, _mean_recall),
         "unit",
-        confusion_cells,
+        confusion_outcomes,
         min_tested_alphas=(0.005, 0.002),
     )
 
@@ -440,7 +440,7 @@ class RocAuc(ClassMetric):
     _kind: ClassVar[str] = "pairs"
     methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
     unit_statistic: ClassVar[Statistic] = Statistic(
-        "scores", auc_left_out, "unit", class_cells, min_tested_alphas=(0.001, 0.001)
+        "scores", auc_left_out, "unit", class_outcomes, min_tested_alphas=(0.001, 0.001)
     )
 
     def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):

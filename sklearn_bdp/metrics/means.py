@@ -32,7 +32,7 @@ from sklearn_bdp.metrics.planned_scores import (
 )
 from sklearn_bdp.metrics.statistics import (
     HIT_SHARE,
-    class_cells,
+    class_outcomes,
     mean_loss,
     pinball_statistic,
     top_k_statistic,
@@ -289,7 +289,7 @@ class BrierScore(MeanMetric):
     unit_statistic: ClassVar[Statistic] = mean_loss(
         _brier_loss,
         "chances",
-        outcome_masks=class_cells,
+        outcome_masks=class_outcomes,
         min_tested_alphas=(0.001, 0.001),
         dates=DateFacts(scale="unit"),
     )
@@ -360,7 +360,7 @@ class LogLoss(ClippedMetric):
     unit_statistic: ClassVar[Statistic] = mean_loss(
         _log_loss,
         "chances",
-        outcome_masks=class_cells,
+        outcome_masks=class_outcomes,
         min_tested_alphas=(0.001, 0.001),
         corrects_skewness=(False, True),
     )

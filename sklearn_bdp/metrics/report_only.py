@@ -25,7 +25,7 @@ from sklearn_bdp.intervals.left_out import (
     ratio,
 )
 from sklearn_bdp.metrics.base import Metric, register_metric
-from sklearn_bdp.metrics.statistics import class_cells, confusion_cells, mean_loss
+from sklearn_bdp.metrics.statistics import class_outcomes, confusion_outcomes, mean_loss
 
 # -- labels and rankings --------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ class MatthewsCorrcoef(Metric):
 
     score_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     unit_statistic: ClassVar[Statistic] = Statistic(
-        "labels", of_sums(_matthews_terms, _matthews_of_sums), "signed", confusion_cells
+        "labels", of_sums(_matthews_terms, _matthews_of_sums), "signed", confusion_outcomes
     )
 
 
@@ -72,7 +72,7 @@ class AveragePrecision(Metric):
         "scores",
         average_precision_by_unit,
         "unit",
-        class_cells,
+        class_outcomes,
         min_tested_alphas=(0.005, 0.005),
         few_outcome_units=30,
         dates=DateFacts(min_tested_alpha=0.01),
@@ -85,7 +85,7 @@ class RocAucOvr(Metric):
     """Mean over classes of the area under the ROC curve of the class against all others."""
 
     unit_statistic: ClassVar[Statistic] = Statistic(
-        "all_chances", functools.partial(mean_auc_left_out, by_pairs=False), "unit", class_cells
+        "all_chances", functools.partial(mean_auc_left_out, by_pairs=False), "unit", class_outcomes
     )
 
 
@@ -95,7 +95,7 @@ class RocAucOvo(Metric):
     """Mean over pairs of classes of the area under the ROC curve of one against the other."""
 
     unit_statistic: ClassVar[Statistic] = Statistic(
-        "all_chances", functools.partial(mean_auc_left_out, by_pairs=True), "unit", class_cells
+        "all_chances", functools.partial(mean_auc_left_out, by_pairs=True), "unit", class_outcomes
     )
 
 
@@ -112,7 +112,7 @@ class CalibrationSlope(Metric):
         "chances",
         functools.partial(calibration_left_out, with_slope=True),
         "raw",
-        class_cells,
+        class_outcomes,
         min_tested_alphas=(0.005, 0.005),
         dates=DateFacts(min_tested_alpha=0.05),
     )
@@ -128,7 +128,7 @@ class CalibrationIntercept(Metric):
         "chances",
         functools.partial(calibration_left_out, with_slope=False),
         "raw",
-        class_cells,
+        class_outcomes,
         min_tested_alphas=(0.002, 0.002),
         dates=DateFacts(min_tested_alpha=0.01),
     )
@@ -164,14 +164,14 @@ class NetBenefit(Metric):
         def benefit(y, predictions):
             return benefit_by_class[y] * (predictions >= threshold)
 
-        def cells(y, predictions):
+        def outcome_masks(y, predictions):
             return [("true positive{s}", (y == 1) & (predictions >= threshold))]
 
         return Statistic(
             response="chances",
             left_out=ratio(benefit),
             scale="raw",
-            cells=cells,
+            outcome_masks=outcome_masks,
             min_tested_alphas=(0.001, 0.002),
             corrects_skewness=(True, True),
         )

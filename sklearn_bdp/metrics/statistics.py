@@ -25,12 +25,12 @@ MEAN_LEFT_OUT = of_sums(lambda y, predictions: (predictions,), lambda count, tot
 _OUTCOME_NOUNS = ("true positive{s}", "false negative{s}", "false positive{s}", "true negative{s}")
 
 
-def class_cells(y, predictions):
+def class_outcomes(y, predictions):
     """Return a noun and the mask of the records of each class."""
     return [("record{s} of the rarest class", y == label) for label in np.unique(y)]
 
 
-def confusion_cells(y, predictions):
+def confusion_outcomes(y, predictions):
     """Return nouns and masks of the records of each class with a correct and a wrong prediction."""
     is_hit = predictions == y
     nouns_and_masks = (
@@ -40,7 +40,7 @@ def confusion_cells(y, predictions):
     return [(noun, (y == label) & mask) for label in np.unique(y) for noun, mask in nouns_and_masks]
 
 
-def hit_cells(y, predictions):
+def hit_outcomes(y, predictions):
     """Return nouns and masks of the records with a correct and with a wrong prediction."""
     is_hit = predictions == y
     return [("correctly classified record{s}", is_hit), ("misclassified record{s}", ~is_hit)]
@@ -48,7 +48,7 @@ def hit_cells(y, predictions):
 
 #: The proportion of records that are predicted correctly.
 HIT_SHARE = Statistic(
-    "labels", ratio(np.equal, all_records), "unit", hit_cells, min_tested_alphas=(0.005, 0.002)
+    "labels", ratio(np.equal, all_records), "unit", hit_outcomes, min_tested_alphas=(0.005, 0.002)
 )
 
 
@@ -67,7 +67,7 @@ def count_ratio(counts: Any) -> Statistic:
         numerator, denominator = ratio_terms(y, predictions)
         return numerator > 0, (denominator > 0) & (numerator == 0)
 
-    def cells(y, predictions):
+    def outcome_masks(y, predictions):
         # The nouns of both sets follow from four records, in the order of `_OUTCOME_NOUNS`.
         nouns = [
             " or ".join(itertools.compress(_OUTCOME_NOUNS, is_inside))
@@ -81,7 +81,7 @@ def count_ratio(counts: Any) -> Statistic:
             ratio_terms, lambda _, numerator, denominator: divide(numerator, denominator)
         ),
         scale="unit",
-        cells=cells,
+        outcome_masks=outcome_masks,
         min_tested_alphas=MIN_TESTED_ALPHAS_OF_CLASS_SHARES,
     )
 
@@ -103,7 +103,7 @@ def pinball_statistic(alpha: float) -> Statistic:
     def loss(y, predictions):
         return np.maximum(alpha * (y - predictions), (alpha - 1.0) * (y - predictions))
 
-    def side_cells(y, predictions):
+    def side_outcomes(y, predictions):
         is_above = y > predictions
         return [
             ("target{s} above the predicted quantile", is_above),
@@ -114,7 +114,7 @@ def pinball_statistic(alpha: float) -> Statistic:
         loss,
         min_tested_alphas=(0.001, 0.005),
         corrects_skewness=(True, True),
-        dates=DateFacts(min_outcome_dates=10, outcome_masks=side_cells),
+        dates=DateFacts(min_outcome_dates=10, outcome_masks=side_outcomes),
     )
 
 
@@ -125,7 +125,7 @@ def top_k_statistic(k: int) -> Statistic:
         probability_of_class = predictions[np.arange(len(y)), y.astype(int)]
         return (predictions > probability_of_class[:, np.newaxis]).sum(axis=1) < k
 
-    def cells(y, predictions):
+    def outcome_masks(y, predictions):
         is_hit = is_among_likeliest(y, predictions)
         return [
             (f"record{{s}} whose class is among the {k} likeliest", is_hit),
@@ -133,5 +133,8 @@ def top_k_statistic(k: int) -> Statistic:
         ]
 
     return Statistic(
-        response="all_chances", left_out=ratio(is_among_likeliest), scale="unit", cells=cells
+        response="all_chances",
+        left_out=ratio(is_among_likeliest),
+        scale="unit",
+        outcome_masks=outcome_masks,
     )
