@@ -155,7 +155,7 @@ class TrainingReference:
         Spread of the score in units of [0, 1]; None without an interval and for exact limits.
     counts : tuple of int or None
         For exact limits, the number of training records that do not count in the denominator and
-        of those that do. None for others.
+        of those that do. None without exact limits.
     reason : str
         Clause on why there is no interval; empty if there is one.
     """
@@ -270,7 +270,7 @@ class ApproximateMetric(BoundedMetric):
 
     @property
     def function_name(self) -> str:
-        """Name of scikit-learn's score function; empty for others, and if its range is unknown."""
+        """Name of the score function if it is scikit-learn's and has a known range, else empty."""
         return _sklearn_function_name(self.scorer)
 
     @property
@@ -1204,18 +1204,18 @@ def _public_range(scorer, y):
         return facts.public_range
     if scorer._sign == 1 and facts.is_bounded:
         return PublicRange(0.0, 1.0, is_open=False)
-    constant_loss = _loss_of_constant(scorer, y)
-    worst_loss = (
-        WORST_LOSS * constant_loss
-        if math.isfinite(constant_loss) and constant_loss > 0.0
+    constant_score = _absolute_score_of_constant(scorer, y)
+    range_length = (
+        WORST_LOSS * constant_score
+        if math.isfinite(constant_score) and constant_score > 0.0
         else WORST_LOSS
     )
     if scorer._sign == -1:
-        return PublicRange(-worst_loss, 0.0, is_open=True)
-    return PublicRange(0.0, worst_loss, is_open=True)
+        return PublicRange(-range_length, 0.0, is_open=True)
+    return PublicRange(0.0, range_length, is_open=True)
 
 
-def _loss_of_constant(scorer, y):
+def _absolute_score_of_constant(scorer, y):
     """Return the absolute score of a constant prediction: the median target, or else the mean.
 
     Return 1 for targets that are not numbers, and if the score function raises for both.

@@ -201,7 +201,7 @@ class Metric:
     #: Whether the predictions of two models bound the difference of their scores (theory G31). A
     #: class states it for itself: a subclass may score equal predictions differently.
     bounds_differences: ClassVar[bool] = False
-    #: The score computed without each sampling unit, for approximate intervals.
+    #: Computes the score without each sampling unit, for approximate intervals.
     unit_statistic: ClassVar[Statistic] = GENERIC
 
     @classmethod
@@ -374,7 +374,7 @@ class BoundedMetric(Metric, abc.ABC):
         Parameters
         ----------
         estimator, X, y : object
-            As for `evaluate`; records of the *training set*.
+            Fitted estimator, and records of the *training set* with their targets.
         per_record : ndarray of shape (n,) or None
             Their scores in [0, 1]; None for a score that is not a mean over records.
 
@@ -387,7 +387,7 @@ class BoundedMetric(Metric, abc.ABC):
         return None
 
     def check_clipping(self, clipping: Any) -> None:
-        """Raise if a caller's scoring function returned numbers below the declared range.
+        """Raise if a caller's scoring function returned worse numbers than its range allows.
 
         Parameters
         ----------
@@ -408,7 +408,7 @@ class BoundedMetric(Metric, abc.ABC):
         Parameters
         ----------
         estimator, X, y : object
-            As for `evaluate`; records of the *training set*.
+            Fitted estimator, and records of the *training set* with their targets.
 
         Raises
         ------
@@ -466,7 +466,8 @@ class BoundedMetric(Metric, abc.ABC):
         Returns
         -------
         ScoreShape
-            As for :meth:`expected_shape`. Only metrics by class use ``class_counts``.
+            Public facts, such as the class counts for a metric by class. Other metrics do not use
+            ``class_counts``.
         """
         return self.expected_shape(n)
 
@@ -496,9 +497,9 @@ class BoundedMetric(Metric, abc.ABC):
         Parameters
         ----------
         estimator, X, y : object
-            As for `evaluate`, with ``y`` as :meth:`check_input` returns it: labels or numbers, and
-            for a metric by class the position of each record's class, -1 for an unknown one. A
-            record's number may depend on that record and the model only.
+            Fitted estimator, records and their targets as :meth:`check_input` returns them: labels
+            or numbers, and for a metric by class the position of each record's class, -1 for an
+            unknown one. A record's number may depend on that record and the model only.
 
         Returns
         -------
@@ -540,7 +541,7 @@ class BoundedMetric(Metric, abc.ABC):
         Raises
         ------
         TypeError, ValueError
-            As :meth:`check_input`.
+            If the model, the records and the targets do not fit each other or the metric.
         """
         y = self.check_input(estimator, X, y)
         with suppress_output():
@@ -554,7 +555,7 @@ class BoundedMetric(Metric, abc.ABC):
         Parameters
         ----------
         estimator, X, y : object
-            As for `evaluate`; records of the training set.
+            Fitted estimator, and records of the *training set* with their targets.
 
         Returns
         -------
@@ -571,7 +572,7 @@ class BoundedMetric(Metric, abc.ABC):
         Parameters
         ----------
         estimator, X, y : object
-            As for `evaluate`; records of the training set.
+            Fitted estimator, and records of the *training set* with their targets.
 
         Returns
         -------
@@ -583,7 +584,8 @@ class BoundedMetric(Metric, abc.ABC):
         Raises
         ------
         TypeError, ValueError
-            As :meth:`check_input`, or if the metric does not give one number per record.
+            If the model, the records and the targets do not fit each other or the metric, or if the
+            metric does not give one number per record.
         """
         y = self.check_input(estimator, X, y)
         record_values = np.asarray(self.record_scores(estimator, X, y), dtype=float)
@@ -601,12 +603,12 @@ class BoundedMetric(Metric, abc.ABC):
         Parameters
         ----------
         estimator, X, y : object
-            As for `evaluate`.
+            Fitted estimator, and public records with their targets.
 
         Returns
         -------
         float
-            The score.
+            The score; one outside of the range is clipped.
         """
         return self.from_unit(self.training_score(estimator, X, y))
 
@@ -657,12 +659,12 @@ class BoundedMetric(Metric, abc.ABC):
         return self.from_unit(lower), self.from_unit(upper)
 
     def check_input(self, estimator: Any, X: Any, y: ArrayLike) -> Array:
-        """Return targets as an array.
+        """Return targets as an array, after a check of the model and the records.
 
         Parameters
         ----------
         estimator, X, y : object
-            As for `evaluate`.
+            Fitted estimator, and records with their targets.
 
         Returns
         -------
@@ -727,12 +729,12 @@ class MeanMetric(BoundedMetric):
 
     def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):
         if is_difference:
-            proven = {} if in_subgroup else proofs.DIFFERENCE
+            method_by_dependence = {} if in_subgroup else proofs.DIFFERENCE
         elif in_subgroup:
-            proven = proofs.SHARE_INSIDE if self.is_binary else proofs.MEAN_INSIDE
+            method_by_dependence = proofs.SHARE_INSIDE if self.is_binary else proofs.MEAN_INSIDE
         else:
-            proven = proofs.SHARE if self.is_binary else proofs.MEAN
-        return proven.get(dependence, "")
+            method_by_dependence = proofs.SHARE if self.is_binary else proofs.MEAN
+        return method_by_dependence.get(dependence, "")
 
     def _evaluated(self, estimator, record_values, y):
         per_record = np.fmin(np.fmax(record_values, 0.0), 1.0)  # NaN becomes 0, the worst score
@@ -752,17 +754,17 @@ class UnboundedMetric(Metric):
 
     @property
     def unit_statistic(self) -> Statistic:  # type: ignore[override] # it depends on options
-        """Function that computes the score without each unit, for approximate intervals."""
+        """Statistic that computes the score without each unit, for approximate intervals."""
         return self.own_statistic or self.bounded_class.unit_statistic
 
     @property
     def error_power(self) -> int | None:
-        """Power of the absolute errors whose mean is minus the score; None for other metrics."""
+        """2 for squared errors, 1 for absolute and pinball errors, None for other metrics."""
         return getattr(self.bounded_class, "error_power", None)
 
     @property
     def is_loss(self) -> bool:  # type: ignore[override] # it depends on the bounded metric
-        """Whether minus the score is a mean of powers of absolute errors, which needs no range."""
+        """Whether minus the score is the mean of absolute or squared errors."""
         return self.bounded_class.is_loss and self.error_power is not None
 
     def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):

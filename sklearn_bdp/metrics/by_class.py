@@ -280,7 +280,7 @@ class ClassMetric(BoundedMetric):
         return classes
 
     def check_input(self, estimator, X, y):
-        """Return the position of each record's class among the known classes, -1 for others."""
+        """Return the position of each record's class among the classes, -1 for an unknown class."""
         labels = super().check_input(estimator, X, y)
         return label_positions(labels, np.array(self._known_classes(estimator), dtype=object))
 

@@ -79,7 +79,7 @@ def _default(scorer, name):
 
 
 def _many_classes_fix(scorer, function_name):
-    """Return the sentence on a scorer for more than two classes."""
+    """Return the sentence that names a scorer for more than two classes."""
     if function_name == "roc_auc_score":
         return "Set scoring='roc_auc_ovr'."
     macro_name = f"{function_name.removesuffix('_score')}_macro"

@@ -131,11 +131,11 @@ class ClippedMetric(MeanMetric):
             except Exception:  # other checks report a model that fails on some records
                 return None
             clipped_unit_scores = self._unit_scores(raw_values, is_clipped=True)
-            unit_scores = self._unit_scores(raw_values, is_clipped=False)
-            is_failed = np.isnan(unit_scores)
-            unit_scores[is_failed] = per_record[is_failed]
-            n_clipped = int(np.count_nonzero(unit_scores < clipped_unit_scores))
-            unclipped_scores = self.from_unit(unit_scores)
+            unclipped_unit_scores = self._unit_scores(raw_values, is_clipped=False)
+            is_failed = np.isnan(unclipped_unit_scores)
+            unclipped_unit_scores[is_failed] = per_record[is_failed]
+            n_clipped = int(np.count_nonzero(unclipped_unit_scores < clipped_unit_scores))
+            unclipped_scores = self.from_unit(unclipped_unit_scores)
             return Clipping(
                 n=n,
                 n_clipped=n_clipped,
@@ -241,7 +241,7 @@ class TopKAccuracy(MeanMetric):
 
     def record_scores(self, estimator, X, y):
         scores = respond(estimator, X, self.methods).astype(float)
-        target_index = label_positions(y, np.asarray(estimator.classes_))
+        target_positions = label_positions(y, np.asarray(estimator.classes_))
         binary_threshold = 0.0 if hasattr(estimator, "decision_function") else 0.5
         if scores.ndim == 2 and scores.shape[1] == 2:
             scores = scores[:, 1]
@@ -251,8 +251,8 @@ class TopKAccuracy(MeanMetric):
             scores[:, 1] = np.where(scores[:, 1] == binary_threshold, -np.inf, scores[:, 1])
         if scores.shape[1] != len(estimator.classes_):
             raise ValueError(f"{self.name} needs one score per class, got shape {scores.shape}.")
-        top_classes = np.argsort(scores, axis=1, kind="stable")[:, ::-1][:, : self.k]
-        hits = (top_classes == target_index[:, None]).any(axis=1).astype(float)
+        top_positions = np.argsort(scores, axis=1, kind="stable")[:, ::-1][:, : self.k]
+        hits = (top_positions == target_positions[:, None]).any(axis=1).astype(float)
         return np.where(np.isnan(scores).any(axis=1), np.nan, hits)
 
 
@@ -506,9 +506,9 @@ class ClippedError(ClippedMetric):
         """
         max_error = float(self._max_errors[0])
         prediction_distances = np.abs(second_predictions - first_predictions)
-        error_differences = np.minimum(prediction_distances, max_error)
+        max_error_differences = np.minimum(prediction_distances, max_error)
         max_loss = max_error**self.power
-        max_difference = (max_loss - (max_error - error_differences) ** self.power) / max_loss
+        max_difference = (max_loss - (max_error - max_error_differences) ** self.power) / max_loss
         return -max_difference, max_difference
 
     def _unclipped_values(self, estimator, X, y):

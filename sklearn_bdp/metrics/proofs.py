@@ -65,7 +65,7 @@ BY_RECALL: Proofs = dict.fromkeys(_INDEPENDENT, RECALLS)
 
 
 def dependence_of_scheme(scheme: Any) -> str:
-    """Return the dependence of records that decides on a proof, if no split reads their targets.
+    """Return the dependence of records that decides on a proof, for a split that is not stratified.
 
     Parameters
     ----------

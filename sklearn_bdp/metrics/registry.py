@@ -43,7 +43,7 @@ def check_forecast(scoring: Any) -> None:
     Parameters
     ----------
     scoring : object
-        A name, a metric or a scorer.
+        A name, a metric, a scorer or None.
 
     Raises
     ------

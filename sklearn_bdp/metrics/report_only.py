@@ -242,7 +242,7 @@ class RootMeanSquaredError(Metric):
 
 
 def _relative_error(y, predictions):
-    """Return each record's absolute error divided by its absolute target, or by epsilon for 0."""
+    """Return each record's absolute error divided by its absolute target (at least epsilon)."""
     return np.abs(y - predictions) / np.maximum(np.abs(y), np.finfo(float).eps)
 
 

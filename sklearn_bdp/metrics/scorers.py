@@ -51,8 +51,8 @@ def scorer_metric(
     Parameters
     ----------
     scoring : object
-        As for :func:`~sklearn_bdp.metrics.get_metric`, any name of scikit-learn, a scorer, or a
-        function ``(estimator, X, y)`` that returns one number. None: for a regressor its own score
+        An argument of :func:`~sklearn_bdp.metrics.get_metric`, any name of scikit-learn, a scorer,
+        or a function ``(estimator, X, y)`` that returns one number. None: for a regressor its score
         if ``y`` is passed, ``proof_needed_for`` is empty and ``has_dates`` is False, otherwise
         :func:`~sklearn_bdp.metrics.default_metric`.
     estimator : estimator
@@ -152,7 +152,7 @@ def _proof_needed_error(error, scoring, setting, *, has_class_bounds):
 
 
 def check_scoring(scoring: Any) -> None:
-    """Raise for a ``scoring`` that is not supported for any model or data.
+    """Raise for a ``scoring`` that cannot choose candidates, whatever the estimator and data.
 
     Parameters
     ----------
@@ -162,8 +162,8 @@ def check_scoring(scoring: Any) -> None:
     Raises
     ------
     TypeError, ValueError
-        If it cannot choose candidates, such as a name of no metric, a metric of final reports only
-        or a scorer that requests metadata.
+        For instance for a name of no metric, a metric of final reports only or a scorer that
+        requests metadata.
     """
     if scoring is None or isinstance(scoring, BoundedMetric | PerRecordScore):
         return
@@ -246,7 +246,9 @@ def cross_validated_reference(
         Positions of the records to fit on and to test on. None: five folds, of whole groups if
         ``groups`` are passed.
     **holdout_facts : object
-        As for :func:`reference_of_predictions`, without ``unit_codes``.
+        ``n_holdout_units``, ``n_holdout_records``, ``are_iid`` and ``no_interval_reason`` of
+        :meth:`ApproximateMetric.training_reference
+        <sklearn_bdp.metrics.approximate.ApproximateMetric.training_reference>`.
 
     Returns
     -------

@@ -296,7 +296,7 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
     name : str
         One of :func:`available_metrics`.
     options : dict
-        As for :func:`get_metric`.
+        Options of the metric by name, from the scorer's arguments; empty for a name.
 
     Raises
     ------
