@@ -1,1 +1,1 @@
-"""Releasing answers of a holdout: one batch through mechanism, ledger and certificate."""
+"""Answers to batches of queries, by mechanism and ledger, and the certificate of a holdout."""

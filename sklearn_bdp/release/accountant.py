@@ -1,4 +1,4 @@
-"""Accountant of a holdout: recorded answers are looked up; new ones are recorded, then released."""
+"""Accountant of a holdout, which looks up recorded answers and records new ones."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from sklearn_bdp.utils.process import ANSWERED_TARGETS
 
 
 class HoldoutAccountant:
-    """Queries, answers and predictive code of one holdout.
+    """Accountant of one holdout, which answers queries and records the answers in its ledger.
 
     Parameters
     ----------
     path : Path, LedgerURL, Backend or None
-        Where the ledger is; None: in the memory of this process.
+        Location of the ledger; None: in the memory of this process.
     header : dict
         Header of a new ledger. An existing one must agree with it.
     dependence : CorrelationModel
@@ -39,11 +39,11 @@ class HoldoutAccountant:
     timeout : float
         Longest wait for other threads and processes, in seconds.
     notes : dict
-        Notes that a new ledger starts with.
-    target_digests : set
-        Digests of the targets.
+        Contents of the notes that a new ledger starts with, by name.
+    target_digests : set of str
+        Digests of the targets of the holdout.
     row_digests : callable
-        Returns the digests of the rows with and without targets, a pair of arrays.
+        Returns the digests of the holdout rows with and without targets, a pair of arrays.
     both_parts_given : bool
         Whether one fit was given both the training records and the holdout records.
     older_data : callable or None, default=None
@@ -71,20 +71,19 @@ class HoldoutAccountant:
         self._target_digests = target_digests
         self._row_digests = row_digests  # until the first recorded batch
         self._shown_diagnostics = set()  # names of warnings that were given
-        # Number of the last entry learned from, and the predictive code after it: both are public
-        # and are rebuilt from the ledger.
+        # Number of a ledger entry, and the predictive code after it: rebuilt from the ledger.
         self._learned = None
         if path is None and has_other_holdout(target_digests, row_digests):
             SECOND_HOLDOUT.warn()
             notes = {**notes, SystemNote.ANOTHER_ACCOUNT: True}
-        # The order of units follows from these bits and the records. An existing ledger keeps its
-        # own.
-        order_bits = secrets.token_hex(16) if seed is None else f"{seed:x}"
+        # This text and the records determine the order of sampling units. An existing ledger keeps
+        # its own.
+        unit_order_hex = secrets.token_hex(16) if seed is None else f"{seed:x}"
         self._connection = LedgerConnection(
             path,
             header,
             timeout=timeout,
-            notes={**notes, SystemNote.ORDER: order_bits},
+            notes={**notes, SystemNote.ORDER: unit_order_hex},
             older_data=older_data,
         )
         self.settings = Calibration.from_ledger(self._connection.header, derived=header, path=path)
@@ -96,17 +95,17 @@ class HoldoutAccountant:
 
     @property
     def path(self):
-        """Where the ledger is; None: in the memory of one process."""
+        """Location of the ledger; None: in the memory of the process that made it."""
         return self._connection.path
 
     @property
     def token(self):
-        """Name of the holdout in this process, the same for its pickles."""
+        """Random text that identifies a holdout, with its pickles, in this process."""
         return self._connection.token
 
     @property
     def identity(self):
-        """Digests and parameters that identify the holdout in its ledger."""
+        """Entries of the ledger header that identify the records and parameters of the holdout."""
         return self._connection.identity
 
     def check_process(self):
@@ -114,11 +113,11 @@ class HoldoutAccountant:
         self._connection.check_process()
 
     def read_transaction(self, *, latest=True):
-        """Return a transaction that reads the ledger; ``latest=False``: in its last known state."""
+        """Return a context manager of the ledger's state; if not ``latest``, as last read."""
         return self._connection.read_transaction(latest=latest)
 
     def write_transaction(self):
-        """Return a transaction that adds to the ledger."""
+        """Return a context manager of the ledger's state, which can append one entry."""
         return self._connection.write_transaction()
 
     def close(self):
@@ -128,59 +127,60 @@ class HoldoutAccountant:
     # -- warnings that are given once -----------------------------------------------------------
 
     def has_shown(self, diagnostic):
-        """Return whether a warning that is given once per holdout was given."""
+        """Return whether :meth:`mark_shown` was called for a diagnostic."""
         return diagnostic.name in self._shown_diagnostics
 
     def mark_shown(self, diagnostic):
-        """Remember that a warning was given."""
+        """Remember that the warning of a diagnostic was given for this holdout."""
         self._shown_diagnostics.add(diagnostic.name)
 
     # -- queries ------------------------------------------------------------------------------
 
     def answer(self, batch, *, on_exhausted):
-        """Look up recorded queries, answer and record new ones; then release the answers.
+        """Return the :class:`HoldoutAnswers` to a batch; answer and record its new queries.
 
-        Return the :class:`HoldoutAnswers` to all queries of the batch. If the budget does not
-        suffice, raise BudgetExhaustedError if ``on_exhausted`` is "raise"; else placeholders take
-        the place of the missing answers.
+        If the budget does not suffice, raise BudgetExhaustedError if ``on_exhausted`` is "raise";
+        else placeholders take the place of the missing answers. Raise HoldoutClosedError for a new
+        query after a final report.
         """
         self.check_process()
         identifiers = _query_identifiers(batch)
         keyed_identifiers = [identifier for identifier in identifiers if identifier is not None]
-        is_recorded = len(keyed_identifiers) == len(batch) and self._are_recorded(keyed_identifiers)
+        all_keyed = len(keyed_identifiers) == len(batch)
+        all_recorded = all_keyed and self._are_recorded(keyed_identifiers)
         new_answers = ()
-        with self.read_transaction() if is_recorded else self.write_transaction() as ledger_state:
+        with self.read_transaction() if all_recorded else self.write_transaction() as ledger_state:
             recorded_answers = ledger_state.find_answers(keyed_identifiers)
             new_positions = _new_positions(identifiers, recorded_answers)
             if new_positions:
                 is_all_new = len(new_positions) == len(batch)
                 new_batch = batch if is_all_new else batch.take(new_positions)
                 new_answers = self._answer_new(ledger_state, new_batch)
-            last = ledger_state.totals
+            totals = ledger_state.totals
         n_unanswered = len(new_positions) - len(new_answers)
         if n_unanswered and on_exhausted == "raise":
             raise exhausted_error(
-                self.settings, last, answered=len(new_answers), unanswered=n_unanswered
+                self.settings, totals, n_answered=len(new_answers), n_unanswered=n_unanswered
             )
-        if new_answers and not keyed_identifiers:  # in order
+        if new_answers and not keyed_identifiers:  # answers to the first queries of the batch
             return released_answers(batch, new_answers, on_exhausted)
         new_by_position = dict(zip(new_positions, new_answers, strict=False))
         batch_answers = _in_order(identifiers, recorded_answers, new_by_position)
         return released_answers(batch, batch_answers, on_exhausted)
 
     def _are_recorded(self, identifiers):
-        """Return whether answers to all these queries are in the last known state of the ledger.
+        """Return whether the ledger, as last read by this process, has answers to all queries.
 
-        ``identifiers``: of the queries, see :func:`_query_identifiers`.
+        ``identifiers``: ``(key, cv_score, metric)`` of each query.
         """
         with self.read_transaction(latest=False) as ledger_state:
             return ledger_state.find_answers(identifiers).keys() >= set(identifiers)
 
     def _answer_new(self, ledger_state, batch):
-        """Answer new queries and record them; return the recorded answers.
+        """Answer and record a batch of new queries; return the answers.
 
-        They are answers to the first queries, or to none. Raise HoldoutClosedError after a final
-        report.
+        They are fewer than the queries, or none, if the budget does not suffice. Raise
+        HoldoutClosedError after a final report.
         """
         check_open(ledger_state)
         context = self.batch_context(ledger_state)
@@ -190,30 +190,30 @@ class HoldoutAccountant:
         return self.record(ledger_state, record, context, answers)
 
     def batch_context(self, ledger_state, *, is_report=False):
-        """Return the :class:`BatchContext` of a next batch after a state of the ledger.
+        """Return the :class:`BatchContext` of the batch after a state of the ledger.
 
-        A final report multiplies the noise of answers by the calibration's ``final_noise_ratio``.
+        ``is_report``: whether this batch is a final report.
         """
         secret_state = _parse_secret_state(self._connection.secret_text)
         return BatchContext(
-            last=ledger_state.totals,
+            totals_before=ledger_state.totals,
             code=self.code(ledger_state),
             mechanism=self._mechanism(secret_state, ledger_state.totals.number + 1, is_report),
             settings=self.settings,
-            model=self.dependence,
+            dependence=self.dependence,
             time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
             seeded=self.seed is not None,
-            seed=self._slice_seed(secret_state),
+            slice_seed=self._slice_seed(secret_state),
         )
 
     def _mechanism(self, secret_state, batch_number, is_report):
-        """Return Thresholdout after the last batch, with the noise of the next one.
+        """Return Thresholdout in its latest recorded state, with the noise of the next batch.
 
-        ``secret_state``: the last one that was recorded, None before the first one.
-        ``batch_number``: of the next batch, from 1. ``is_report``: whether the next batch is a
-        final report, whose noise was recorded by :meth:`note_closing`.
+        ``secret_state``: the latest one recorded, None before the first one. ``batch_number``: of
+        the next batch, from 1. ``is_report``: whether the next batch is a final report, after
+        :meth:`note_closing`.
         """
-        # The noise that was recorded for a report, a seeded generator, or None: new noise.
+        # The recorded noise of a report, a seeded generator, or None: new noise.
         random_state = bytes.fromhex(secret_state["noise"]) if is_report else None
         if self.seed is not None:
             # Seed and batch number: the same in every process.
@@ -222,9 +222,8 @@ class HoldoutAccountant:
             mechanism = self.settings.make_mechanism(random_state=random_state)
         else:
             if self.seed is not None:
-                random_state.integers(
-                    0, 2**32, size=8
-                )  # a seed gives the noise that it always gave
+                # Unused numbers: without them, the noise of a seed would change between versions.
+                random_state.integers(0, 2**32, size=8)
             mechanism = self.settings.restore_mechanism(secret_state, random_state=random_state)
         if is_report:
             answer_scale = self.settings.answer_scale * self.settings.final_noise_ratio
@@ -233,11 +232,9 @@ class HoldoutAccountant:
         return mechanism
 
     def _slice_seed(self, secret_state):
-        """Return the seed that draws one record of each group (theory G19).
+        """Return the secret seed of the draws of one record per group (theory G19).
 
-        The seed is a part of the first secret state and then never changes. It is secret: an
-        analyst who knew it could choose models that fit these records. ``secret_state``: the last
-        one that was recorded, None before the first one.
+        It is that in ``secret_state``, the latest one recorded; a new one if this is None.
         """
         if secret_state is not None:
             return int(secret_state["slices"])
@@ -246,9 +243,9 @@ class HoldoutAccountant:
         return secrets.randbits(128)
 
     def record(self, ledger_state, record, context, answers):
-        """Write the :class:`BatchRecord` of a batch and its answers; return the recorded answers.
+        """Write a :class:`BatchRecord` and its answers to the ledger; return the answers.
 
-        ``context``: of the batch, after it was answered. ``answers`` may be empty.
+        ``context``: BatchContext after the batch was answered. ``answers`` may be empty.
         """
         ANSWERED_TARGETS.update(
             dict.fromkeys(self._target_digests - ANSWERED_TARGETS.keys(), self._row_digests)
@@ -262,58 +259,58 @@ class HoldoutAccountant:
         return recorded_answers
 
     def note_closing(self, ledger_state, plan):
-        """Note the plan of a report, with its charge, and record the noise of that report.
+        """Write the note that a final report begins, and secret random bytes for its noise.
 
-        ``plan``: content of the note, which can be written as JSON.
+        ``plan``: content of the note, a dict of JSON values.
         """
         context = self.batch_context(ledger_state)
         secret_text = _secret_state(context, noise=secrets.token_hex(32))
         ledger_state.note(SystemNote.CLOSING, plan, secret_text=secret_text)
 
     def last_batch_number(self):
-        """Return the number of the latest batch in the ledger, 0 before the first one."""
+        """Return the number of the latest batch that this process read in the ledger, or 0."""
         with self.read_transaction(latest=False) as ledger_state:
             return ledger_state.totals.number
 
     def _has_search_note(self):
-        """Return whether a search was noted after the latest batch."""
+        """Return whether a search note follows the latest batch that this process read."""
         with self.read_transaction(latest=False) as ledger_state:
             last_number = ledger_state.totals.number
             search_notes = ledger_state.notes(SystemNote.SEARCH)
         return any(note["after"] >= last_number for note in search_notes)
 
     def note_search(self, answers, number_before):
-        """Note a search that took recorded answers which are not those of the latest batch.
+        """Write a note of a search that got recorded answers, for ``python -m sklearn_bdp check``.
 
-        ``python -m sklearn_bdp check`` then judges this search, and not an earlier one that was
-        recorded later. Nothing is noted in memory, or if the ledger cannot be written.
-        ``answers``: of the search, on one metric. ``number_before``: number of the latest batch
-        before the search.
+        Nothing is written if all answers are those of the latest batch and no search was noted
+        after it, or if the ledger is in memory or cannot be written. ``answers``: of the search, on
+        one metric, placeholders included. ``number_before``: number of the latest batch before the
+        search.
         """
         answers = [answer for answer in answers if answer.source != "unanswered"]
-        batches = {answer.batch for answer in answers}
-        if self.path is None or not answers or min(batches) > number_before:
+        batch_numbers = {answer.batch for answer in answers}
+        if self.path is None or not answers or min(batch_numbers) > number_before:
             return
-        if batches == {self.last_batch_number()} and not self._has_search_note():
+        if batch_numbers == {self.last_batch_number()} and not self._has_search_note():
             return  # the answers of the latest batch again
-        content = {
+        note_content = {
             "keys": [answer.key for answer in answers if answer.key is not None],
-            "batches": sorted(batches),
+            "batches": sorted(batch_numbers),
             "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
         }
         try:
             with self.write_transaction() as ledger_state:
                 ledger_state.note(
-                    SystemNote.SEARCH, content | {"after": ledger_state.totals.number}
+                    SystemNote.SEARCH, note_content | {"after": ledger_state.totals.number}
                 )
         except LedgerError:
             return  # read-only: the search itself needs no new entry
 
     def code(self, ledger_state):
-        """Return a copy of the predictive code after the recorded batches."""
-        number, predictive_code = self._learned or (0, PredictiveCode())
-        if number:
-            later_records = list(ledger_state.records(after_number=number))
+        """Return a copy of the predictive code after the batches in a state of the ledger."""
+        entry_number, predictive_code = self._learned or (0, PredictiveCode())
+        if entry_number:
+            later_records = list(ledger_state.records(after_number=entry_number))
         else:
             later_records = _records_to_learn(ledger_state)
         if later_records:  # an interrupt leaves the earlier code unchanged
@@ -325,11 +322,9 @@ class HoldoutAccountant:
 
 
 def _query_identifiers(batch):
-    """Return the identity of each query of a batch in the ledger; None without a key.
+    """Return ``(key, cv_score, metric)`` of each query of a batch; None for one without a key.
 
-    An identity is ``(key, cv_score, metric)``. A caller's key identifies a query only with its
-    cross-validated score and metric: under others it is another query, and must not get the
-    recorded number. For a key of the form that is computed from contents, ``cv_score`` is None.
+    In it, ``cv_score`` is None if the key was computed from the content of the query.
     """
     identifiers = []
     for position, key in enumerate(batch.keys):
@@ -342,9 +337,10 @@ def _query_identifiers(batch):
 
 
 def _new_positions(identifiers, recorded_answers):
-    """Return the positions of queries that are not recorded, each identifier once.
+    """Return the positions of the queries without a recorded answer.
 
-    ``identifiers``: of each query, or None. ``recorded_answers``: by identifier.
+    Of queries with the same identifier, only the first is included. ``identifiers``: of each query,
+    None without a key. ``recorded_answers``: answers by identifier.
     """
     positions = {}
     for position, identifier in enumerate(identifiers):
@@ -354,7 +350,10 @@ def _new_positions(identifiers, recorded_answers):
 
 
 def _records_to_learn(ledger_state):
-    """Return the latest records, oldest first, with all pairs that a predictive code remembers."""
+    """Return the latest :class:`BatchRecord` objects that the predictive code is rebuilt from.
+
+    They are oldest first, and have ``MAX_PAIRS`` or more released pairs, unless they are all.
+    """
     records = []
     n_pairs = 0
     for record in ledger_state.latest_records():
@@ -366,9 +365,9 @@ def _records_to_learn(ledger_state):
 
 
 def _parse_secret_state(secret_text):
-    """Return the last recorded secret state from its JSON text; None before the first one.
+    """Return the dict of a secret state from its JSON text, which is None before the first one.
 
-    An empty dict stands for a text that cannot be read.
+    The result is None for None, and empty for a text that cannot be parsed.
     """
     if secret_text is None:
         return None
@@ -378,27 +377,29 @@ def _parse_secret_state(secret_text):
 
 
 def _secret_state(context, **fields):
-    """Return the text of the secret state after a batch or before a closing.
+    """Return the JSON text of the secret state: mechanism, random salt and seed of slices.
 
-    ``context``: of the batch. ``fields``: further entries by name, texts. The salt prevents
-    guessing the state from its commitment.
+    ``context``: BatchContext with the mechanism and the seed. ``fields``: texts of further entries,
+    by name.
     """
     salt = secrets.token_hex(16)
     state = context.mechanism.state()
-    return canonical({"mechanism": state, "salt": salt, "slices": str(context.seed)} | fields)
+    return canonical({"mechanism": state, "salt": salt, "slices": str(context.slice_seed)} | fields)
 
 
 def _in_order(identifiers, recorded_answers, new_by_position):
     """Return recorded and new answers in the order of a batch, None for unanswered queries.
 
-    ``identifiers``: of each query, or None. ``recorded_answers``: by identifier.
-    ``new_by_position``: new answers by the position of their query.
+    ``identifiers``: of each query, None without a key. ``recorded_answers``: answers by identifier.
+    ``new_by_position``: new answers by the position of their query in the batch.
     """
-    answer_of = {
+    answer_by_identifier = {
         **recorded_answers,
         **{identifiers[position]: answer for position, answer in new_by_position.items()},
     }
     return [
-        new_by_position.get(position) if identifier is None else answer_of.get(identifier)
+        new_by_position.get(position)
+        if identifier is None
+        else answer_by_identifier.get(identifier)
         for position, identifier in enumerate(identifiers)
     ]

@@ -1,7 +1,6 @@
-"""Answers of one batch: replies of the mechanism, their cost, and the intervals.
+"""Answers to one batch: replies of the mechanism, code lengths, and intervals.
 
-Without access to files. Raw holdout values are passed to the mechanism, and are not contained in
-records and answers.
+No file is accessed. Records and answers do not contain raw holdout scores.
 """
 
 from __future__ import annotations
@@ -33,21 +32,17 @@ from sklearn_bdp.release.variance_queries import (
 
 
 def answer_batch(
-    batch: QueryBatch, context: BatchContext, *, n_statements: int | None = None
+    batch: QueryBatch, context: BatchContext, *, n_proven: int | None = None
 ) -> tuple[BatchRecord | None, Any]:
-    """Answer a batch of new queries.
+    """Answer a batch of new queries; return its :class:`BatchRecord` and :class:`Answers`.
 
-    ``n_statements``: number of statements in a final report, which this batch contains; None for
-    any other batch. Queries of a report are answered at threshold 0, and their values need no code,
-    because no later query depends on them. The statements share the remaining weight in equal parts
-    (theory G16).
-
-    Returns the :class:`BatchRecord` of the batch and the :class:`Answers` to its first queries;
-    ``None`` and an empty list if no query is answered.
+    They are ``None`` and an empty list if no query is answered. Queries after the end of the budget
+    have no answers. ``n_proven``: number of proven intervals of a final report, if the batch
+    contains its queries; None for any other batch.
     """
     settings = context.settings
     n_earlier_pairs = len(context.code.pairs)
-    closes = n_statements is not None
+    is_report = n_proven is not None
     earlier_noise_ratio = _earlier_noise_ratio(context)  # before the first query of the mechanism
     batch, context = release_class_proportions(batch, context)
     if batch is None:
@@ -55,15 +50,15 @@ def answer_batch(
     batch, context, denominator_cells = release_denominator_floors(batch, context)
     batch, batch_noise_ratio = scale_noise(batch, context)
     length, theorem = next_code_length(
-        context.last, settings, report=closes, n_attempts=context.n_attempts
+        context.totals_before, settings, is_report=is_report, n_attempts=context.n_attempts
     )
-    rank_length = LEADER_RANK_LENGTH if n_statements is None else math.log(n_statements)
+    rank_length = LEADER_RANK_LENGTH if n_proven is None else math.log(n_proven)
     log_failure = math.log(settings.sampling_failure) - length
     variance_plan = make_variance_plan(batch, context, log_failure - rank_length)
-    if closes:
+    if is_report:
         release = _read_all(batch, context, rank_length)
     else:
-        policy = cell_width_policy(context.last, settings, context.model, length)
+        policy = cell_width_policy(context.totals_before, settings, context.dependence, length)
         release = _compare_queries(batch, context, policy)
     if not release.answered.any():
         return None, []
@@ -74,7 +69,7 @@ def answer_batch(
     charge = _BatchCharge(
         code_length=length,
         theorem=theorem,
-        closes=closes,
+        is_report=is_report,
         noise_ratio=max(earlier_noise_ratio, batch_noise_ratio),
         code_state=context.code.state(n_omitted_pairs=n_earlier_pairs),
         denominator_cells=denominator_cells,
@@ -85,11 +80,11 @@ def answer_batch(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _BatchCharge:
-    """Facts about a batch for its record, besides its released cells."""
+    """Code length, theorem, noise ratio and other entries of a batch's record."""
 
     code_length: float  # of each query without its rank, in nats
     theorem: str  # that bounds the information spent: "code" or "leakage"
-    closes: bool  # whether the batch is a final report
+    is_report: bool  # whether the batch is a final report
     noise_ratio: float  # factor of the DP level that the mechanism reports
     code_state: dict[str, Any]  # of the predictive code, with the pairs of this batch
     denominator_cells: list[list[int | None]]  # position and cell of each query of a denominator
@@ -136,11 +131,11 @@ def _interval_limits(
     moments: SecondMoments,
     log_failures: Array,
 ) -> tuple[Array, Array]:
-    """Return the ends of the intervals of all queries, in two arrays of shape (m,).
+    """Return lower and upper ends of the intervals of all queries, two arrays of shape (m,).
 
-    ``log_failures``: log of the failure probability of both ends together, for each query. With
-    variance queries, each end is the better of the limit without variances and of the limit by
-    variances, which share the failure probability.
+    ``log_failures``: log of the failure probability of both ends together, for each query. With a
+    plan of variance queries, each end is the tighter one of two limits, without and with released
+    variances.
     """
     cell_lower = np.fmax(release.lower, 0.0)  # NaN: not answered
     cell_upper = np.fmin(release.upper, 1.0)
@@ -169,10 +164,10 @@ def _batch_record(
     """
     spending = context.settings.spending
     totals = _totals_after(batch, context, release, moments, limits, charge)
-    if charge.closes:
-        weight = spending.report_weight(context.last.number)
+    if charge.is_report:
+        failure_weight = spending.report_weight(context.totals_before.number)
     else:
-        weight = spending.batch_weight(totals.number)
+        failure_weight = spending.batch_weight(totals.number)
     cells = _cells(batch, release, moments.cells, theorem=charge.theorem)
     if charge.denominator_cells:
         cells["denominators"] = charge.denominator_cells
@@ -187,7 +182,7 @@ def _batch_record(
             for description in batch.descriptions
             if description.scale
         },
-        spending={"name": spending.name, "weight": weight},
+        spending={"name": spending.name, "weight": failure_weight},
     )
 
 
@@ -203,54 +198,53 @@ def _totals_after(
 
     ``limits``: lower and upper ends of the intervals of all queries.
     """
-    last = context.last
+    before = context.totals_before
     lower, upper = limits
     is_unrelaxed = release.answered & ~release.relaxed
     shape_has_interval = np.array([shape.get("family") != "none" for shape in batch.shapes])
     half_widths = np.maximum(release.values - lower, upper - release.values)
     half_widths = half_widths[is_unrelaxed & shape_has_interval[batch.shape_of]]
     n_answered = int(np.count_nonzero(release.answered))
-    kinds = {shape["kind"] for shape in batch.shapes}
+    shape_kinds = {shape["kind"] for shape in batch.shapes}
     return LedgerTotals(
-        number=last.number + 1,
+        number=before.number + 1,
         time=context.time,
-        n_answered=last.n_answered + n_answered,
-        n_above=last.n_above + int(release.above.sum()),
-        n_rounds=last.n_rounds + release.n_above + moments.n_rejected,
-        released=last.released + release.released + moments.released,
-        widest=max(last.widest, float(np.max(half_widths, initial=0.0))),
-        n_relaxed=last.n_relaxed + n_answered - int(is_unrelaxed.sum()),
+        n_answered=before.n_answered + n_answered,
+        n_above=before.n_above + int(release.above.sum()),
+        n_rounds=before.n_rounds + release.n_above + moments.n_rejected,
+        released=before.released + release.released + moments.released,
+        widest=max(before.widest, float(np.max(half_widths, initial=0.0))),
+        n_relaxed=before.n_relaxed + n_answered - int(is_unrelaxed.sum()),
         dp_epsilon=_privacy_level(batch, context, charge.noise_ratio),
-        seeded=bool(context.seeded or last.seeded),
-        closed=charge.closes,
-        shares=last.shares,
-        n_floors=last.n_floors,
-        n_below_floor=last.n_below_floor,
-        has_pairs=last.has_pairs or "pairs" in kinds,
-        has_ratios=last.has_ratios or "ratio" in kinds,
-        has_approximate=last.has_approximate or "approximate" in kinds,
+        seeded=bool(context.seeded or before.seeded),
+        closed=charge.is_report,
+        shares=before.shares,
+        n_floors=before.n_floors,
+        n_below_floor=before.n_below_floor,
+        has_pairs=before.has_pairs or "pairs" in shape_kinds,
+        has_ratios=before.has_ratios or "ratio" in shape_kinds,
+        has_approximate=before.has_approximate or "approximate" in shape_kinds,
     )
 
 
 def _privacy_level(batch: QueryBatch, context: BatchContext, noise_ratio: float) -> float | None:
-    """Return the DP level that is spent after a batch; None if no finite level holds.
+    """Return the DP level (epsilon) that is spent after a batch; None if no finite one is valid.
 
-    One record may change a metric without a proven bound by any amount: no level of privacy holds
-    from the first query of such a metric on. ``noise_ratio``: factor from :func:`scale_noise`.
+    ``noise_ratio``: factor of the level that the mechanism reports.
     """
     is_unbounded = any(shape["kind"] == "approximate" for shape in batch.shapes)
-    if context.last.dp_epsilon is None or is_unbounded:
+    if context.totals_before.dp_epsilon is None or is_unbounded:
         return None
     epsilon = float(noise_ratio * context.mechanism.dp_epsilon_used(1.0 / context.settings.n))
     return epsilon if math.isfinite(epsilon) else None
 
 
 def _earlier_noise_ratio(context: BatchContext) -> float:
-    """Return the DP level of the last totals over that of the mechanism alone, at least 1.
+    """Return the ratio of the DP levels in the ledger totals and of the mechanism, at least 1.
 
-    It is 1 if either level is 0, infinite or unknown.
+    It is 1 if either level is 0, or not finite.
     """
-    reported_epsilon = context.last.dp_epsilon
+    reported_epsilon = context.totals_before.dp_epsilon
     spent_epsilon = context.mechanism.dp_epsilon_used(1.0 / context.settings.n)
     if reported_epsilon and spent_epsilon > 0.0 and math.isfinite(spent_epsilon):
         return max(1.0, reported_epsilon / spent_epsilon)
@@ -258,30 +252,30 @@ def _earlier_noise_ratio(context: BatchContext) -> float:
 
 
 def scale_noise(batch: QueryBatch, context: BatchContext) -> tuple[QueryBatch, float]:
-    """Return a batch with noise scaled to the spread of its scores, and the factor of its DP level.
+    """Return a batch with smaller noise scales, and the factor by which they raise its DP level.
 
-    Noise is calibrated to a fraction of the sampling error. One record of a rare class can change a
-    score by much more. The factor is the largest ratio of sensitivity and noise unit. With a
-    budget, the batch stays the same, because a DP level holds for life.
+    The field ``sensitivities`` is limited to the ratio of the worst-case deviations of a score and
+    of a mean over records, if this is above 1. With a budget, the batch stays the same, and the
+    factor is 1.
     """
     settings = context.settings
     if settings.budget is not None or (batch.sensitivities == 1.0).all():
         return batch, 1.0
-    deviation_of_mean = ModelTail(context.model, settings.n).standard_deviation(0.5)
-    relative_deviations = np.array(
-        [float(tail.standard_deviation(0.5) / deviation_of_mean) for tail in batch.tails]
+    mean_deviation = ModelTail(context.dependence, settings.n).standard_deviation(0.5)
+    deviation_ratio_per_shape = np.array(
+        [float(tail.standard_deviation(0.5) / mean_deviation) for tail in batch.tails]
     )
-    noise_units = np.maximum(relative_deviations[batch.shape_of], 1.0)
-    noise_units = np.minimum(batch.sensitivities, noise_units)
-    ratio = float(np.max(batch.sensitivities / noise_units))
-    return dataclasses.replace(batch, sensitivities=noise_units), ratio
+    max_noise_scales = np.maximum(deviation_ratio_per_shape[batch.shape_of], 1.0)
+    noise_scales = np.minimum(batch.sensitivities, max_noise_scales)
+    privacy_factor = float(np.max(batch.sensitivities / noise_scales))
+    return dataclasses.replace(batch, sensitivities=noise_scales), privacy_factor
 
 
 def _read_all(batch: QueryBatch, context: BatchContext, rank_length: float) -> BatchRelease:
-    """Return the :class:`BatchRelease` of a report: every query reads the holdout, at threshold 0.
+    """Return the :class:`BatchRelease` of a final report: all queries, compared at threshold 0.
 
-    No query is answered if the budget does not suffice for all.
-    ``rank_length``: code length of each query beside that of the report, in nats.
+    No query is answered if the budget does not suffice for all. ``rank_length``: code length that
+    each query adds to that of the report, in nats.
     """
     mechanism = context.mechanism
     settings = context.settings
@@ -291,28 +285,30 @@ def _read_all(batch: QueryBatch, context: BatchContext, rank_length: float) -> B
     # Any public prediction is valid (theory G4).
     far_ends = np.where(batch.cv_scores < 0.5, 1.0, 0.0)
     for position, sensitivity in enumerate(batch.sensitivities):
-        selection = slice(position, position + 1)
-        run = mechanism.answer_run(
-            far_ends[selection] / sensitivity,
-            batch.values[selection] / sensitivity,
+        one_query = slice(position, position + 1)
+        replies = mechanism.answer_run(
+            far_ends[one_query] / sensitivity,
+            batch.values[one_query] / sensitivity,
             thresholds=np.zeros(1),
         )
-        if not run.answered[0]:
+        if not replies.answered[0]:
             return BatchRelease(m)
-        margin_below, margin_above = settings.noise_margins(context.last.n_rounds + release.n_above)
-        is_above = bool(run.above[0])
+        margin_below, margin_above = settings.noise_margins(
+            context.totals_before.n_rounds + release.n_above
+        )
+        is_above = bool(replies.above[0])
         release.above[position] = is_above
         release.n_above += int(is_above)
         if is_above:
             noise_margins[position] = sensitivity * (margin_above * settings.final_noise_ratio)
-            release.values[position] = run.values[0] * sensitivity
+            release.values[position] = replies.values[0] * sensitivity
         else:
             noise_margins[position] = sensitivity * margin_below
             release.values[position] = far_ends[position]
     release.values = np.clip(release.values, 0.0, 1.0)
     release.lower = np.maximum(release.values - noise_margins, 0.0)
     release.upper = np.minimum(release.values + noise_margins, 1.0)
-    if context.model.sampling_scheme(settings.n).weights is None:
+    if context.dependence.sampling_scheme(settings.n).weights is None:
         _round_proportions(batch, release, settings.n)
     release.rank_lengths = np.full(m, rank_length)
     release.answered = np.ones(m, dtype=bool)
@@ -320,9 +316,9 @@ def _read_all(batch: QueryBatch, context: BatchContext, rank_length: float) -> B
 
 
 def _round_proportions(batch: QueryBatch, release: BatchRelease, n: int) -> None:
-    """Round the ends in ``release`` of proportions of n records inward to whole numbers of records.
+    """Round the cell ends of proportions in ``release`` inward to multiples of 1/n, in place.
 
-    They are replaced in place, unless no whole number lies between them.
+    Ends without a multiple of 1/n between them stay the same. ``n``: number of holdout records.
     """
     is_proportion_shape = np.array(
         [shape["kind"] == "mean" and shape["binary"] for shape in batch.shapes]
@@ -335,18 +331,18 @@ def _round_proportions(batch: QueryBatch, release: BatchRelease, n: int) -> None
 
 
 def _compare_queries(batch: QueryBatch, context: BatchContext, policy: Any) -> BatchRelease:
-    """Answer the batch by the mechanism; return the :class:`BatchRelease`.
+    """Compare the queries of a batch with the holdout; return the :class:`BatchRelease`.
 
-    An adaptive calibration answers the leader first, with cells of the widths of ``policy``; if the
-    batch fixes half-widths, it compares every query once, at its own half-width. Any other
-    calibration compares every query once, at its threshold.
+    An adaptive calibration compares the leader first, with cell widths by ``policy``; if the batch
+    fixes half-widths, each query once, at its half-width. Any other calibration compares each query
+    once, at its threshold.
     """
     settings = context.settings
     graded_release = GradedRelease(
         code=context.code,
         compare=lambda comparison: _compare(batch, context.mechanism, comparison),
         margins=settings.noise_margins,
-        n_rounds=context.last.n_rounds,
+        n_rounds=context.totals_before.n_rounds,
         cv_scores=batch.cv_scores,
         relaxed_to=batch.relaxed_to,
         sensitivities=batch.sensitivities,
@@ -361,7 +357,7 @@ def _compare_queries(batch: QueryBatch, context: BatchContext, policy: Any) -> B
         return graded_release.run_leader_first(policy)
     if settings.is_adaptive and fixed_half_widths is not None:
         return graded_release.run_sequential(
-            lambda positions, _: (
+            lambda positions, _: (  # thresholds, and a mask of relaxed queries
                 fixed_half_widths[positions],
                 np.zeros(len(positions), dtype=bool),
             ),
@@ -375,29 +371,29 @@ def _compare_queries(batch: QueryBatch, context: BatchContext, policy: Any) -> B
 
 
 def _compare(batch: QueryBatch, mechanism: Any, comparison: Comparison) -> tuple[int, int | None]:
-    """Compare queries up to the first corrected one.
+    """Compare queries with the holdout, in order, up to the first corrected one.
 
-    Return the number of compared queries, 0 if the budget is spent, and the number of the last
-    one's cell if it was corrected, else None. The noisy value itself is not returned.
+    Return the number of compared queries (0 if the budget is spent), and the number of the cell
+    that the noisy score of a corrected query falls in (None if no query was corrected).
     """
     # The noise is calibrated for the unit 1/n: the division scales it.
     sensitivities = batch.sensitivities[comparison.positions]
-    run = mechanism.answer_run(
+    replies = mechanism.answer_run(
         comparison.predictions / sensitivities,
         batch.values[comparison.positions] / sensitivities,
         thresholds=comparison.thresholds / sensitivities,
     )
-    n_compared = int(np.count_nonzero(run.answered))
-    if n_compared == 0 or not run.above[n_compared - 1]:
+    n_compared = int(np.count_nonzero(replies.answered))
+    if n_compared == 0 or not replies.above[n_compared - 1]:
         return n_compared, None
-    noisy_value = float(run.values[n_compared - 1] * sensitivities[n_compared - 1])
+    noisy_value = float(replies.values[n_compared - 1] * sensitivities[n_compared - 1])
     return n_compared, comparison.cells(n_compared - 1).cell_of(min(1.0, noisy_value))
 
 
 def _thresholds(
     batch: QueryBatch, context: BatchContext, positions: Array, predictions: Array
 ) -> tuple[Array, Array]:
-    """Return the thresholds of queries that are compared once, and a mask of the relaxed ones.
+    """Return the thresholds of some queries, and a mask of those with a relaxed threshold.
 
     ``positions``: of these queries in the batch. ``predictions``: of their scores. With a fixed
     threshold, none is relaxed.
@@ -409,14 +405,17 @@ def _thresholds(
     auto_thresholds = auto_threshold(
         predictions, settings.n_effective, batch.training_sizes[positions]
     )
-    deviations_of_means = ModelTail(context.model, settings.n).standard_deviation(predictions)
-    auto_thresholds *= batch.deviations(positions, predictions) / deviations_of_means
-    relaxed_to = batch.relaxed_to[positions]
-    return np.maximum(auto_thresholds, relaxed_to), relaxed_to > auto_thresholds
+    mean_deviations = ModelTail(context.dependence, settings.n).standard_deviation(predictions)
+    auto_thresholds *= batch.deviations(positions, predictions) / mean_deviations
+    min_thresholds = batch.relaxed_to[positions]
+    return np.maximum(auto_thresholds, min_thresholds), min_thresholds > auto_thresholds
 
 
 def _relative_deviations(batch: QueryBatch) -> Array:
-    """Return ratios of the expected deviations of scores to those of the worst case, shape (m,)."""
+    """Return ratios of the expected to the worst-case deviations of scores, shape (m,).
+
+    A ratio is 1 if the expected variance is not known.
+    """
     has_variance = np.isfinite(batch.unit_variances)
     ratios = np.ones(len(batch))
     if has_variance.any():
@@ -434,8 +433,8 @@ def _cells(batch, release, variance_cells, *, theorem):
     """Return the released cells and the public inputs of a batch by their names in the ledger.
 
     An input that is the same for all queries is one value instead of a list. ``variance_cells``:
-    position and step of the confirmed limit (None: none was) of each variance query, or None
-    without a plan of such queries. ``theorem``: "code" or "leakage".
+    pairs of the position of a query whose variance was queried and the number of the confirmed
+    limit, or None; None without a plan of such queries. ``theorem``: "code" or "leakage".
     """
     public_inputs = {
         "training_sizes": batch.training_sizes,
@@ -466,16 +465,16 @@ def _cells(batch, release, variance_cells, *, theorem):
     return cells
 
 
-def exhausted_error(settings, last, *, answered=0, unanswered):
-    """Return the error that reports the spending and the remaining options.
+def exhausted_error(settings, totals, *, n_answered=0, n_unanswered):
+    """Return the BudgetExhaustedError for a batch that the budget does not suffice for.
 
-    ``settings``: Calibration. ``last``: totals of the ledger. ``answered``, ``unanswered``: numbers
-    of new queries of the batch.
+    ``settings``: Calibration. ``totals``: of the ledger. ``n_answered``, ``n_unanswered``: numbers
+    of new queries of the batch with and without an answer.
     """
-    verb = "was" if answered == 1 else "were"
+    verb = "was" if n_answered == 1 else "were"
     return BudgetExhaustedError(
-        f"budget={settings.budget} is used up. Answered in all: {last.n_answered}, corrected by "
-        f"the holdout: {last.n_above}. Of this batch, {answered} {verb} answered and {unanswered} "
+        f"budget={settings.budget} is used up. Answered in all: {totals.n_answered}, corrected by "
+        f"the holdout: {totals.n_above}. Of this batch, {n_answered} {verb} answered and {n_unanswered} "
         "not. Recorded answers are in history() and remain free. Set on_exhausted='nan' or "
         "'cv' to continue without the holdout. Only new records add budget."
     )

@@ -143,9 +143,9 @@ class Calibration:
         return calibration._with_leakage(model)
 
     def _with_leakage(self, model):
-        """Return a calibration whose level of privacy is declared for life, with its leakage.
+        """Return this calibration with the leakage bound of its DP level, if it is finite.
 
-        Theory G1, G9. Unchanged if no finite leakage is proven.
+        The bound (theory G1, G9) is the field ``information``, in nats.
         """
         dp_epsilon = self.make_mechanism().dp_epsilon(1.0 / self.n)
         if not math.isfinite(dp_epsilon):
@@ -157,7 +157,7 @@ class Calibration:
 
     @classmethod
     def from_header(cls, header: dict[str, Any]) -> Self:
-        """Return the calibration in a ledger's header; see :meth:`header`.
+        """Return the calibration in a parsed ledger header.
 
         Raise LedgerVersionError for a header with ``n_searches``.
         """
@@ -167,11 +167,11 @@ class Calibration:
                 "holdout was not queried."
             )
         field_names = {stored_name: name for name, stored_name in _HEADER_NAMES.items()}
-        numbers = {
+        value_by_field = {
             field_names.get(stored_name, stored_name): value
             for stored_name, value in header["settings"].items()
         }
-        return cls(parameters=header["parameters"], **numbers)
+        return cls(parameters=header["parameters"], **value_by_field)
 
     @classmethod
     def from_ledger(cls, header: dict[str, Any], *, derived: dict[str, Any], path: Any) -> Self:
@@ -181,12 +181,14 @@ class Calibration:
         ledger, for the error. Raise LedgerCorruptedError if the numbers of both differ by more than
         rounding, and LedgerVersionError as :meth:`from_header` does.
         """
-        numbers = header.get("settings")
-        expected = derived["settings"]
+        recorded_settings = header.get("settings")
+        derived_settings = derived["settings"]
         agrees = (
-            isinstance(numbers, dict)
-            and numbers.keys() == expected.keys()
-            and all(_agree(numbers[name], value) for name, value in expected.items())
+            isinstance(recorded_settings, dict)
+            and recorded_settings.keys() == derived_settings.keys()
+            and all(
+                _agree(recorded_settings[name], value) for name, value in derived_settings.items()
+            )
         )
         if not agrees:
             raise LedgerCorruptedError(
@@ -197,13 +199,13 @@ class Calibration:
         return cls.from_header(header)
 
     def header(self) -> dict[str, Any]:
-        """Return the part of a ledger's header: parameters and the numbers derived from them."""
-        numbers = {
+        """Return ``parameters`` and ``settings``, the derived values, for a ledger header."""
+        derived_settings = {
             _HEADER_NAMES.get(name, name): value
             for name, value in dataclasses.asdict(self).items()
             if name != "parameters"
         }
-        return {"parameters": self.parameters, "settings": numbers}
+        return {"parameters": self.parameters, "settings": derived_settings}
 
     @property
     def beta(self) -> float:
@@ -212,7 +214,7 @@ class Calibration:
 
     @property
     def is_private(self) -> bool:
-        """Whether a level of privacy is declared for life: everything is read with noise."""
+        """Whether leakage has a finite bound for life, or ``calibration="zhao2017"`` is set."""
         return self.information is not None or self.tau is not None
 
     @functools.cached_property
@@ -224,7 +226,7 @@ class Calibration:
     def final_noise_ratio(self) -> float:
         """Ratio of the scale of answer noise in a final report to that in other answers.
 
-        The ratio is 1 if a level of privacy was asked for.
+        The ratio is 1 with a numeric ``epsilon`` or ``calibration="zhao2017"``.
         """
         if self.parameters["epsilon"] == "auto" and self.tau is None:
             return FINAL_NOISE_FRACTION
@@ -232,14 +234,11 @@ class Calibration:
 
     @functools.cached_property
     def _margins_by_round(self):
-        """Margins of :meth:`noise_margins` that were computed, by number of rounds."""
+        """Cache of :meth:`noise_margins` by ``n_rounds``."""
         return {}
 
     def noise_margins(self, n_rounds: int) -> tuple[float, float]:
         """Return the noise margins of a confirmed and of a corrected answer.
-
-        Half of a round's part of the failure probability goes to its comparisons, half to its
-        answer.
 
         Parameters
         ----------
@@ -249,7 +248,7 @@ class Calibration:
         Returns
         -------
         confirmed, corrected : float
-            Margins at sensitivity ``1/n``, in units of [0, 1].
+            Margins for scores in [0, 1] with the sensitivity ``1/n``.
         """
         if n_rounds not in self._margins_by_round:
             failure = round_noise_failure(self.noise_failure, n_rounds) / 2.0
@@ -261,7 +260,7 @@ class Calibration:
         return self._margins_by_round[n_rounds]
 
     def mechanism_arguments(self) -> dict[str, Any]:
-        """Return the public arguments of the mechanism besides its threshold."""
+        """Return the arguments of Thresholdout without threshold and seed, by name."""
         return {"noise": "laplace"} | {name: getattr(self, name) for name in _MECHANISM_ARGUMENTS}
 
     def make_mechanism(self, *, random_state: Seed = None) -> Thresholdout:
@@ -272,9 +271,10 @@ class Calibration:
     def restore_mechanism(
         self, secret_state: dict[str, Any], *, random_state: Seed = None
     ) -> Thresholdout:
-        """Return Thresholdout in a recorded state.
+        """Return Thresholdout in the state that a secret state contains.
 
-        Raise LedgerVersionError if the state is not one of a mechanism with these arguments.
+        Raise LedgerVersionError if it cannot be restored or does not have
+        :meth:`mechanism_arguments`.
         """
         try:
             state = secret_state["mechanism"]
@@ -290,31 +290,27 @@ class Calibration:
         )
 
 
-def _agree(recorded, value):
-    """Return whether a recorded setting equals a derived one, up to rounding."""
-    if isinstance(value, float) and isinstance(recorded, float | int):
-        return math.isclose(recorded, value, rel_tol=1e-6)
-    return recorded == value
+def _agree(recorded, derived):
+    """Return whether a recorded setting equals a derived one, up to rounding of floats."""
+    if isinstance(derived, float) and isinstance(recorded, float | int):
+        return math.isclose(recorded, derived, rel_tol=1e-6)
+    return recorded == derived
 
 
 def _gap_sizes(gap):
-    """Return the list of numbers of dropped records, one for each side of the holdout with a gap.
+    """Return the numbers of dropped records, one for each side of the holdout with a gap.
 
-    ``gap``: a number, a pair for both sides with None for a side without one, or None. The list is
-    empty without gaps. Raise TypeError or ValueError for more than two numbers, and for others than
-    integers of at least 0.
+    ``gap``: one number, a pair for both sides (None: no gap), or None. Raise ValueError for more
+    than two items, and TypeError or ValueError for a number that is not an integer of at least 0.
     """
-    gap_of_side = gap if isinstance(gap, tuple | list) else (gap,)
-    if len(gap_of_side) > 2:
+    gap_by_side = gap if isinstance(gap, tuple | list) else (gap,)
+    if len(gap_by_side) > 2:
         raise ValueError(f"gap must be a number of records, or (before, after), got gap={gap!r}.")
-    return [check_integer("gap", size, low=0) for size in gap_of_side if size is not None]
+    return [check_integer("gap", size, low=0) for size in gap_by_side if size is not None]
 
 
 def _check_no_privacy_level(parameters):
-    """Raise ValueError if a level of privacy is declared for records in time order.
-
-    Nothing is assumed about their dependence, so that no level is bounded.
-    """
+    """Raise ValueError if parameters of a holdout in time order set a level of privacy."""
     for name, default in (("epsilon", "auto"), ("calibration", "tight")):
         if parameters[name] != default:
             raise ValueError(
@@ -345,7 +341,7 @@ def _cut_failure(model, gap_sizes, beta):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Noise:
-    """Scales of the noise of a holdout, and its threshold, budget and tau (None if not fixed)."""
+    """Noise scales in [0, 1], threshold, budget and ``tau`` of a :class:`Calibration`."""
 
     threshold_scale: float
     query_scale: float
@@ -356,17 +352,17 @@ class _Noise:
 
 
 def _calibrate_noise(parameters, *, model, n, n_effective, noise_failure):
-    """Return the scales of noise of a holdout, and its threshold, budget and tau.
+    """Return the noise scales, threshold, budget and ``tau`` of a :class:`Calibration`.
 
     ``parameters``: as checked by a configuration. ``model``: dependence of the ``n`` records.
-    ``noise_failure``: part of the failure probability that is spent on noise.
+    ``noise_failure``: failure probability of all noise margins together.
     """
     epsilon = parameters["epsilon"]
     budget = parameters["budget"]
     threshold = None if parameters["threshold"] == "auto" else parameters["threshold"]
     tau = None
     # Half of the first round's failure probability goes to comparisons, half to the answer.
-    first_failure = round_noise_failure(noise_failure, 0) / 2.0
+    first_round_failure = round_noise_failure(noise_failure, 0) / 2.0
     if parameters["calibration"] == "zhao2017":
         scales, threshold, tau = zhao_scales(
             n,
@@ -377,10 +373,12 @@ def _calibrate_noise(parameters, *, model, n, n_effective, noise_failure):
             beta=parameters["beta"],
         )
     elif epsilon == "auto":
-        scales = auto_scales(n_effective, failure=first_failure, beta=parameters["beta"])
+        scales = auto_scales(n_effective, failure=first_round_failure, beta=parameters["beta"])
     else:
         budget = DEFAULT_BUDGET if budget is None else budget
-        scales = epsilon_scales(epsilon, budget=budget, model=model, n=n, failure=first_failure)
+        scales = epsilon_scales(
+            epsilon, budget=budget, model=model, n=n, failure=first_round_failure
+        )
     threshold_scale, query_scale, answer_scale = map(float, scales)
     return _Noise(
         threshold_scale=threshold_scale,

@@ -42,12 +42,12 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
     ]
     if not shape_indices:
         return batch, context
-    model = context.model
+    model = context.dependence
     n = context.settings.n
     slices = None
     if not model.sampling_scheme(n).has_independent_records:
-        slices = subsample_one_per_group(model, n, context.seed)
-    last = context.last
+        slices = subsample_one_per_group(model, n, context.slice_seed)
+    totals = context.totals_before
     shapes = list(batch.shapes)
     tails = list(batch.tails)
     values = batch.values.copy()
@@ -55,11 +55,10 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
     for shape_index in shape_indices:
         shape = shapes[shape_index]
         positions = np.flatnonzero(batch.shape_of == shape_index)
-        totals = _release_proportions(shape, batch.by_class[positions[0]], slices, context, last)
+        totals = _release_proportions(shape, batch.by_class[positions[0]], slices, context, totals)
         if totals is None:
             return None, context
-        last = totals
-        floors = _class_floors(shape, slices, n, last)
+        floors = _class_floors(shape, slices, n, totals)
         shapes[shape_index] = shape | {"class_floors": floors}
         tails[shape_index] = score_tail(model, n, **shapes[shape_index])
         for position in positions:
@@ -69,7 +68,7 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
     batch = dataclasses.replace(
         batch, values=values, sensitivities=sensitivities, shapes=tuple(shapes), tails=tuple(tails)
     )
-    return batch, dataclasses.replace(context, last=last)
+    return batch, dataclasses.replace(context, totals_before=totals)
 
 
 def _needed_classes(shape, slices):
@@ -84,7 +83,11 @@ def _needed_classes(shape, slices):
 
 
 def _release_proportions(
-    shape: dict[str, Any], class_scores: Any, slices: Any, context: BatchContext, last: LedgerTotals
+    shape: dict[str, Any],
+    class_scores: Any,
+    slices: Any,
+    context: BatchContext,
+    totals: LedgerTotals,
 ) -> LedgerTotals | None:
     """Query the proportions of one shape that are not recorded; return the totals with them.
 
@@ -100,7 +103,7 @@ def _release_proportions(
         Positions of one record of each group; None for independent records.
     context : BatchContext
         Context of the batch.
-    last : LedgerTotals
+    totals : LedgerTotals
         Totals with the proportions released so far.
     """
     n = context.settings.n
@@ -109,42 +112,42 @@ def _release_proportions(
     new_classes = [
         class_index
         for class_index in _needed_classes(shape, slices)
-        if _proportion_name(shape, class_index) not in last.shares
+        if _proportion_name(shape, class_index) not in totals.shares
     ]
     remaining_budget = context.mechanism.remaining_budget
     if remaining_budget is not None and remaining_budget <= len(new_classes):
         return None
     class_counts = class_scores.min_class_counts(n_classes, slices)
     grids = proportion_grids(
-        shape["class_counts"], n_classes, context.model, n, shape["within_group_fractions"]
+        shape["class_counts"], n_classes, context.dependence, n, shape["within_group_fractions"]
     )
     for class_index in new_classes:
         grid = grids[class_index]
         if n_classes == 2:
             complement = _proportion_name(shape, 1 - class_index)
-            if complement in last.shares:
-                _, lower, upper = last.shares[complement]
+            if complement in totals.shares:
+                _, lower, upper = totals.shares[complement]
                 grid = grids[1 - class_index].complement(lower, upper)
-        last = _release_proportion(
+        totals = _release_proportion(
             _proportion_name(shape, class_index),
             float(class_counts[class_index]) / n_units,
             grid,
             context=context,
-            last=last,
+            totals=totals,
             record_influence=n / n_units,
         )
-    return last
+    return totals
 
 
-def _class_floors(shape, slices, n, last):
+def _class_floors(shape, slices, n, totals):
     """Return lower bounds of the class counts, from the released proportions.
 
     ``shape``: of scores by class. ``slices``: positions of one record of each group, or None.
-    ``n``: number of records. ``last``: totals with the proportions.
+    ``n``: number of records. ``totals``: of the ledger, with the proportions.
     """
     class_limits = {}
     for class_index in _needed_classes(shape, slices):
-        _, lower, upper = last.shares[_proportion_name(shape, class_index)]
+        _, lower, upper = totals.shares[_proportion_name(shape, class_index)]
         class_limits[class_index] = lower, upper
     n_units = n if slices is None else slices.shape[1]
     return min_class_counts(
@@ -163,7 +166,7 @@ def _release_proportion(
     grid: Any,
     *,
     context: BatchContext,
-    last: LedgerTotals,
+    totals: LedgerTotals,
     record_influence: float,
 ) -> LedgerTotals:
     """Compare one class proportion with its prediction; return the totals with the release.
@@ -179,7 +182,7 @@ def _release_proportion(
         thresholds=np.array([0.5 * (high - low) / record_influence]),
     )
     cell = None
-    margin_confirmed, margin_corrected = context.settings.noise_margins(last.n_rounds)
+    margin_confirmed, margin_corrected = context.settings.noise_margins(totals.n_rounds)
     margin = margin_confirmed * record_influence
     if run.above[0]:
         cell = grid.cell_of(float(run.values[0]) * record_influence)
@@ -187,10 +190,10 @@ def _release_proportion(
         low, high = grid.ends(cell)
     limits = [max(0.0, low - margin), min(1.0, high + margin)]
     return dataclasses.replace(
-        last,
-        n_rounds=last.n_rounds + int(cell is not None),
-        released=last.released + grid.code_length(cell),
-        shares=last.shares | {name: [cell, *limits]},
+        totals,
+        n_rounds=totals.n_rounds + int(cell is not None),
+        released=totals.released + grid.code_length(cell),
+        shares=totals.shares | {name: [cell, *limits]},
     )
 
 

@@ -42,7 +42,7 @@ def release_denominator_floors(
         pending = []
     floors = dict.fromkeys(positions, 0)
     released_cells: list[list[int | None]] = []
-    last = context.last
+    totals = context.totals_before
     while pending:
         expected_floors = np.array([grids[position].ends(None)[0] for position in pending])
         proportions = np.array([batch.by_class[position].n_counted for position in pending]) / n
@@ -50,7 +50,7 @@ def release_denominator_floors(
         run = context.mechanism.answer_run(
             np.ones(len(pending)), proportions, thresholds=1.0 - expected_floors
         )
-        margin_confirmed, margin_corrected = context.settings.noise_margins(last.n_rounds)
+        margin_confirmed, margin_corrected = context.settings.noise_margins(totals.n_rounds)
         n_answered = int(np.count_nonzero(run.answered))
         for index, position in enumerate(pending[:n_answered]):
             grid = grids[position]
@@ -61,26 +61,26 @@ def release_denominator_floors(
             lowest_proportion = max(0.0, lowest_proportion - margin)
             floors[position] = max(0, math.ceil(n * lowest_proportion - 1e-6))
             released_cells.append([position, cell])
-            last = _with_floor(last, grid, cell)
+            totals = _with_floor(totals, grid, cell)
         pending = pending[n_answered:] if n_answered else []
     batch = _with_floors(batch, context, floors)
-    return batch, dataclasses.replace(context, last=last), released_cells
+    return batch, dataclasses.replace(context, totals_before=totals), released_cells
 
 
-def _with_floor(last: LedgerTotals, grid: FloorGrid, cell: int | None) -> LedgerTotals:
+def _with_floor(totals: LedgerTotals, grid: FloorGrid, cell: int | None) -> LedgerTotals:
     """Return the totals after the release of a floor.
 
     ``grid``: cells of the proportion of records that count. ``cell``: number of the released cell,
     None if the floor was confirmed.
     """
     is_corrected = cell is not None
-    probability_of_surprise = surprise_probability(last.n_floors, last.n_below_floor)
+    probability_of_surprise = surprise_probability(totals.n_floors, totals.n_below_floor)
     return dataclasses.replace(
-        last,
-        n_rounds=last.n_rounds + int(is_corrected),
-        released=last.released + grid.code_length(cell, probability_of_surprise),
-        n_floors=last.n_floors + 1,
-        n_below_floor=last.n_below_floor + int(is_corrected),
+        totals,
+        n_rounds=totals.n_rounds + int(is_corrected),
+        released=totals.released + grid.code_length(cell, probability_of_surprise),
+        n_floors=totals.n_floors + 1,
+        n_below_floor=totals.n_below_floor + int(is_corrected),
     )
 
 
@@ -102,7 +102,7 @@ def _with_floors(batch: QueryBatch, context: BatchContext, floors: dict[int, int
         sensitivities[position] = max(1.0, n * components.sensitivity(floor))
         shape_index = int(batch.shape_of[position])
         shape = batch.shapes[shape_index] | {"class_floors": (floor,)}
-        tail = score_tail(context.model, n, **shape)
+        tail = score_tail(context.dependence, n, **shape)
         if shape_index in replaced_shapes:  # several queries had this shape
             shape_of[position] = len(shapes)
             shapes.append(shape)

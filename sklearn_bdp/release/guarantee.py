@@ -48,18 +48,18 @@ class _SingleQueryWidths(NamedTuple):
 
 
 def _single_query_widths(
-    last: LedgerTotals,
+    totals: LedgerTotals,
     settings: Calibration,
     model: CorrelationModel,
     code: PredictiveCode | None = None,
 ) -> _SingleQueryWidths:
     """Return the widths of a next single query with a score near 1/2.
 
-    ``last``: totals of the ledger. ``model``: dependence of the records. ``code``: predictive code
+    ``totals``: of the ledger. ``model``: dependence of the records. ``code``: predictive code
     after the batches so far; None for a new holdout.
     """
-    length, _ = next_code_length(last, settings)
-    margin_confirmed, margin_corrected = settings.noise_margins(last.n_rounds)
+    length, _ = next_code_length(totals, settings)
+    margin_confirmed, margin_corrected = settings.noise_margins(totals.n_rounds)
     cell_half_width = settings.resolution / 2.0
     if settings.threshold is not None:
         threshold = settings.threshold
@@ -68,7 +68,7 @@ def _single_query_widths(
         code.start_batch()
         _, drifts = code.predict(np.array([0.5]))
         half_widths = fine_half_width(
-            cell_width_policy(last, settings, model, length),
+            cell_width_policy(totals, settings, model, length),
             code,
             predictions=0.5,
             deviation=lambda _: math.sqrt(0.25 / settings.n_effective),
@@ -131,28 +131,28 @@ def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
 
     ``ledger_state``: :class:`LedgerState` of its ledger.
     """
-    last = ledger_state.totals
+    totals = ledger_state.totals
     settings = account.settings
     model = account.dependence
     scheme = model.sampling_scheme(settings.n)
-    widths = _single_query_widths(last, settings, model, account.code(ledger_state))
+    widths = _single_query_widths(totals, settings, model, account.code(ledger_state))
     next_half_width = widths.cell + widths.sampling
-    n_unfinished = len(ledger_state.notes(SystemNote.CLOSING)) - int(last.closed)
+    n_unfinished = len(ledger_state.notes(SystemNote.CLOSING)) - int(totals.closed)
     advice = ""
     if settings.threshold is None:  # a fixed threshold does not shrink with more records
         # Threshold, sampling error, automatic grid and noise shrink about like 1 / sqrt(n).
         advice = required_records_text(_GOALS, next_half_width, scheme)
-        if last.closed:
+        if totals.closed:
             advice = "The final report closed the holdout: it accepts no new query."
     final_half_width = None
-    if not last.closed:
+    if not totals.closed:
         tail = ModelTail(model, settings.n)
-        final_half_width = report_half_width(last, settings, tail, 0.5, n_attempts=n_unfinished)
-    n_approximate, n_without_interval = _count_intervals(last, ledger_state)
-    dp_epsilon, bdp_epsilon = _privacy_levels(last, settings, model)
+        final_half_width = report_half_width(totals, settings, tail, 0.5, n_attempts=n_unfinished)
+    n_approximate, n_without_interval = _count_intervals(totals, ledger_state)
+    dp_epsilon, bdp_epsilon = _privacy_levels(totals, settings, model)
     return HoldoutCertificate(
         confidence_level=confidence_level(settings.beta),
-        half_width=min(1.0, max(next_half_width, last.widest)),
+        half_width=min(1.0, max(next_half_width, totals.widest)),
         dp_epsilon=dp_epsilon,
         bdp_epsilon=bdp_epsilon,
         records=HoldoutRecords(
@@ -162,12 +162,12 @@ def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
             target=estimand_text(scheme),
         ),
         answers=AnswerCounts(
-            n_answers=last.n_answered,
-            n_relaxed=last.n_relaxed,
+            n_answers=totals.n_answered,
+            n_relaxed=totals.n_relaxed,
             n_approximate=n_approximate,
             n_without_interval=n_without_interval,
-            information_spent=information_spent(last, settings)[0],
-            next_code_length=next_code_length(last, settings)[0],
+            information_spent=information_spent(totals, settings)[0],
+            next_code_length=next_code_length(totals, settings)[0],
         ),
         mechanism=MechanismSettings(
             arguments=settings.mechanism_arguments(),
@@ -179,25 +179,25 @@ def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
             states_privacy=states_privacy(settings),
         ),
         forecast=WidthForecast(
-            next_query=None if last.closed else min(1.0, next_half_width),
+            next_query=None if totals.closed else min(1.0, next_half_width),
             final_report=final_half_width,
             sampling=min(1.0, widths.sampling),
-            noise=settings.noise_margins(last.n_rounds)[0],
+            noise=settings.noise_margins(totals.n_rounds)[0],
             advice=advice,
         ),
         assumptions=_assumptions(account, ledger_state),
-        notes=_notes(last, settings=settings, model=model, n_unfinished=n_unfinished),
+        notes=_notes(totals, settings=settings, model=model, n_unfinished=n_unfinished),
     )
 
 
 def _privacy_levels(
-    last: LedgerTotals, settings: Calibration, model: CorrelationModel
+    totals: LedgerTotals, settings: Calibration, model: CorrelationModel
 ) -> tuple[float, float]:
     """Return the DP and the BDP level: for life with a budget, else those spent so far.
 
     Both are infinite if no finite level holds.
     """
-    dp_epsilon = last.dp_epsilon
+    dp_epsilon = totals.dp_epsilon
     if settings.budget is not None and dp_epsilon is not None:
         dp_epsilon = settings.make_mechanism().dp_epsilon(1.0 / settings.n)
     scheme = model.sampling_scheme(settings.n)
@@ -207,16 +207,16 @@ def _privacy_levels(
     return dp_epsilon, bdp_epsilon
 
 
-def _count_intervals(last: LedgerTotals, ledger_state: Any) -> tuple[int, int]:
+def _count_intervals(totals: LedgerTotals, ledger_state: Any) -> tuple[int, int]:
     """Return the number of answers with an approximate interval, and of those without any."""
-    if not last.has_approximate:
+    if not totals.has_approximate:
         return 0, 0
     interval_types = [answer.interval for answer in ledger_state.history()]
     return interval_types.count("approximate"), interval_types.count("none")
 
 
 def report_half_width(
-    last, settings, tail, score, *, n_attempts, unit_variance=math.nan, class_counts=None
+    totals, settings, tail, score, *, n_attempts, unit_variance=math.nan, class_counts=None
 ):
     """Return the expected half-width of a final report on one score, if it were given now.
 
@@ -224,7 +224,7 @@ def report_half_width(
 
     Parameters
     ----------
-    last : LedgerTotals
+    totals : LedgerTotals
         Totals of the latest record in the ledger.
     settings : Calibration
         Failure probabilities and noise of the holdout.
@@ -240,7 +240,7 @@ def report_half_width(
         Of ROC AUC, the expected numbers of independent units of both classes. None for other
         scores, and if units are not alike.
     """
-    length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
+    length, _ = next_code_length(totals, settings, is_report=True, n_attempts=n_attempts)
     log_one_sided = math.log(settings.sampling_failure / 2.0) - length
     if class_counts is not None and not settings.is_private:
         return planned_half_width(class_counts, score, log_one_sided)
@@ -254,7 +254,7 @@ def report_half_width(
             # A report uses units, not models: for a list, the groups independent under all models.
             labels = model.components(settings.n)
             tail = dataclasses.replace(tail, model=check_correlation("groups", groups=labels))
-    _, margin_corrected = settings.noise_margins(last.n_rounds)
+    _, margin_corrected = settings.noise_margins(totals.n_rounds)
     return half_width_at(tail, score, log_one_sided, margin_corrected * settings.final_noise_ratio)
 
 
@@ -350,7 +350,7 @@ def required_records_text(goals, half_width, scheme, range_length=1.0):
 
 def _assumptions(account, ledger_state):
     """Return the assumptions of the certificate, a tuple of texts."""
-    last = ledger_state.totals
+    totals = ledger_state.totals
     settings = account.settings
     model = account.dependence
     is_judged_by_date = model.sampling_scheme(settings.n).calendar is not None
@@ -367,9 +367,9 @@ def _assumptions(account, ledger_state):
             "training records that equal holdout records are other records that look the same "
             "(allowed by allow_shared_rows)"
         )
-    if last.has_pairs:
+    if totals.has_pairs:
         lines.append("records of one class are identically distributed (for ROC AUC)")
-    if last.has_ratios:
+    if totals.has_ratios:
         lines.append("records are identically distributed (for precision, Jaccard and F1)")
     if settings.cut_failure > 0:
         lines.append(
@@ -382,7 +382,7 @@ def _assumptions(account, ledger_state):
                 has_other_account=bool(ledger_state.notes(SystemNote.ANOTHER_ACCOUNT))
             )
         )
-    if account.seed is not None or last.seeded:
+    if account.seed is not None or totals.seeded:
         lines.append(
             "fixed random_state, for tests only: no one who queries the holdout knows the seed, "
             "which reveals the noise"
@@ -404,15 +404,16 @@ def _assumption_on_memory(*, has_other_account):
     )
 
 
-def _notes(last, *, settings, model, n_unfinished):
+def _notes(totals, *, settings, model, n_unfinished):
     """Return further notes for the reader of a certificate, in a tuple.
 
-    ``last``: totals of the ledger. ``model``: dependence of the records. ``n_unfinished``: number
+    ``totals``: of the ledger. ``model``: dependence of the records. ``n_unfinished``: number
     of final reports that did not finish.
     """
     notes = [
-        f"charged as used. Answers: {last.n_answered:,}, batches: {last.number:,}, corrected by "
-        f"the holdout: {last.n_above:,}. A score near an end of its range has a narrower interval"
+        f"charged as used. Answers: {totals.n_answered:,}, batches: {totals.number:,}, corrected "
+        f"by the holdout: {totals.n_above:,}. A score near an end of its range has a narrower "
+        "interval"
     ]
     if n_unfinished:
         notes.append(
@@ -420,31 +421,31 @@ def _notes(last, *, settings, model, n_unfinished):
             "was released, and how they ended is charged (G35)"
         )
     if settings.information is not None:
-        notes.append(_theorem_note(last, settings))
-    if last.has_approximate:
+        notes.append(_theorem_note(totals, settings))
+    if totals.has_approximate:
         notes.append(
             "no level of privacy is stated: one record may change a metric without a proven bound "
             "by any amount. Approximate intervals rest on the spread of out-of-fold predictions of "
             "the training set (G34)"
         )
     elif states_privacy(settings) and settings.budget is None and settings.tau is None:
-        continuation = "" if last.closed else "; without a budget they keep growing"
+        continuation = "" if totals.closed else "; without a budget they keep growing"
         notes.append(f"privacy levels are those spent so far{continuation}")
     if settings.tau is not None:
-        notes.append(_zhao_line(settings, model=model, n_answered=last.n_answered))
+        notes.append(_zhao_line(settings, model=model, n_answered=totals.n_answered))
     return tuple(notes)
 
 
-def _theorem_note(last: LedgerTotals, settings: Calibration) -> str:
+def _theorem_note(totals: LedgerTotals, settings: Calibration) -> str:
     """Return the note on the theorem that the next answer rests on; leakage must be bounded."""
-    nats, theorem = next_code_length(last, settings)
+    nats, theorem = next_code_length(totals, settings)
     basis = "leakage, that is Bayesian differential privacy (G1)"
     comparison = ""
     if theorem == "code":
         basis = "the code of released answers (G7)"
     else:
         nats_by_code = code_length(
-            released=last.released, batch_index=last.number + 1, spending=settings.spending
+            released=totals.released, batch_index=totals.number + 1, spending=settings.spending
         ) + math.log(2.0)
         comparison = f" instead of {nats_by_code:.3g} by the code"
     return (

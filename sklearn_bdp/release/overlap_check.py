@@ -57,8 +57,8 @@ def _recorded_finding(holdout, training_data):
     A new check is charged and recorded. Also None for a closed holdout.
     """
     with holdout.account.write_transaction() as ledger_state:
-        last = ledger_state.totals
-        if last.closed:
+        totals = ledger_state.totals
+        if totals.closed:
             return None
         earlier_checks = ledger_state.checks()
         for check in earlier_checks:
@@ -74,9 +74,9 @@ def _recorded_finding(holdout, training_data):
             n_findings=len(OVERLAP_FINDINGS),
         )
         totals = dataclasses.replace(
-            last,
+            totals,
             time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
-            released=last.released + length,
+            released=totals.released + length,
             dp_epsilon=None,  # no finite level of privacy is valid from now on
         )
         checks = {"of": training_data.digest, "finding": finding}

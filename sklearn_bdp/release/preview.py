@@ -175,7 +175,7 @@ def preview_batch(
         If a final report closed the holdout.
     """
     check_open(ledger_state)
-    last = ledger_state.totals
+    totals = ledger_state.totals
     code = account.code(ledger_state)
     # As a batch does before its first answer.
     code.observe_cv_scores(score)
@@ -183,13 +183,13 @@ def preview_batch(
     model = account.dependence
     note = ""
     if metric is not None and not metric.is_mean:
-        metric, note = with_prevalence(metric, prevalence, last.shares, settings.n)
+        metric, note = with_prevalence(metric, prevalence, totals.shares, settings.n)
     tail = _tail_of_metric(metric, model, settings.n)
     units = sampling_units(model, settings.n)
     variance = _expected_variance(metric, training_variance, units, model, settings)
-    length, _ = next_code_length(last, settings)
+    length, _ = next_code_length(totals, settings)
     batch = _PreviewedBatch(
-        last=last,
+        totals=totals,
         settings=settings,
         model=model,
         code=code,
@@ -214,7 +214,7 @@ def preview_batch(
         middle_rank_length = batch.rank_lengths[(n_queries - 1) // 2]
         half_width_others = batch.interval_half_width(cells.others, middle_rank_length)
     half_width_final = report_half_width(
-        last,
+        totals,
         settings,
         tail,
         score,
@@ -328,7 +328,7 @@ class _CellHalfWidths(NamedTuple):
 class _PreviewedBatch:
     """Next batch of a holdout, with queries of the same predicted score."""
 
-    last: LedgerTotals  # totals before the batch
+    totals: LedgerTotals  # totals before the batch
     settings: Calibration
     model: CorrelationModel
     code: PredictiveCode  # after the batches so far
@@ -353,9 +353,9 @@ class _PreviewedBatch:
         settings = self.settings
         prediction = self.prediction
         deviation = float(self.tail.standard_deviation(prediction.score))
-        margin_confirmed, margin_corrected = settings.noise_margins(self.last.n_rounds)
+        margin_confirmed, margin_corrected = settings.noise_margins(self.totals.n_rounds)
         if settings.is_adaptive:
-            policy = cell_width_policy(self.last, settings, self.model, self.length)
+            policy = cell_width_policy(self.totals, settings, self.model, self.length)
             fine = fine_half_width(
                 policy,
                 self.code,
@@ -398,7 +398,7 @@ class _PreviewedBatch:
         if not math.isfinite(variance):
             return None
         settings = self.settings
-        margin_confirmed, _ = settings.noise_margins(self.last.n_rounds)
+        margin_confirmed, _ = settings.noise_margins(self.totals.n_rounds)
         plan = plan_variation(
             np.array([self.prediction.score]),
             np.array([variance]),
@@ -432,7 +432,7 @@ class _PreviewedBatch:
         """
         code = self.code
         prediction = self.prediction
-        corrected_fraction = self.last.n_above / (self.last.n_answered + 1)
+        corrected_fraction = self.totals.n_above / (self.totals.n_answered + 1)
         n_others = self.n_queries - 1
         confirmed_length = _expected_code_length(code, cells.fine, prediction, is_honest=True)
         confirmed_length += _length_of_others(code, cells, prediction, n_others=n_others)

@@ -61,7 +61,7 @@ def make_variance_plan(batch: QueryBatch, context: BatchContext, log_failure: fl
         log_failure=log_failure,
         kurtosis=batch.kurtosis,
         margin=record_influence(batch.units, settings)
-        * settings.noise_margins(context.last.n_rounds)[0],
+        * settings.noise_margins(context.totals_before.n_rounds)[0],
     )
     return plan if plan.is_eligible.any() else None
 
@@ -125,7 +125,7 @@ def release_second_moments(
     """
     if plan is None:
         return SecondMoments()
-    n_rounds = context.last.n_rounds + release.n_above
+    n_rounds = context.totals_before.n_rounds + release.n_above
     influence = record_influence(batch.units, context.settings)
     cells: list[list[int | None]] = []
     confirmed_limits = {}

@@ -86,10 +86,10 @@ def close_holdout(
     """
     with account.write_transaction() as ledger_state:
         check_open(ledger_state)
-        last = ledger_state.totals
+        totals = ledger_state.totals
         n_earlier_attempts = len(ledger_state.notes(SystemNote.CLOSING))
         if check is not None:
-            check(last)
+            check(totals)
         nats = report_attempt_length(n_earlier=n_earlier_attempts, finished=False)
         account.note_closing(ledger_state, {"asked": identity, "fixed": fixed, "charge": nats})
         head_at_start = ledger_state.head
@@ -102,7 +102,7 @@ def close_holdout(
                 )
             context = dataclasses.replace(
                 account.batch_context(ledger_state, is_report=True),
-                last=last,
+                totals_before=totals,
                 n_attempts=n_earlier_attempts,
             )
             record, answers = _computed(compute, context, nats)

@@ -73,7 +73,7 @@ def _closing_report(holdout, plan, training, variance):
             identity,
             lambda context: _computed_report(holdout, plan, context),
             fixed=[_fixed_values(statement) for statement in plan.statements],
-            check=lambda last: _check_budget(holdout, plan, last),
+            check=lambda totals: _check_budget(holdout, plan, totals),
         )
     report = load_report(holdout, record)
     scheme = holdout.dependence.sampling_scheme(holdout.n)
@@ -122,12 +122,12 @@ def _check_intervals(plan, holdout):
         )
 
 
-def _check_budget(holdout, plan, last):
+def _check_budget(holdout, plan, totals):
     """Raise BudgetExhaustedError if a declared budget does not suffice for all rows."""
     settings = holdout.account.settings
-    n_rounds = last.n_rounds + plan.n_rounds()
+    n_rounds = totals.n_rounds + plan.n_rounds()
     if settings.budget is not None and n_rounds > settings.budget:
-        raise exhausted_error(settings, last, unanswered=plan.n_proven)
+        raise exhausted_error(settings, totals, n_unanswered=plan.n_proven)
 
 
 def _computed_report(holdout, plan, context):
@@ -137,9 +137,9 @@ def _computed_report(holdout, plan, context):
     else:
         record, answers, results = _exact_report(holdout, plan, context)
     facts = {
-        "n_answered": context.last.n_answered,
-        "n_above": context.last.n_above,
-        "n_batches": context.last.number,
+        "n_answered": context.totals_before.n_answered,
+        "n_above": context.totals_before.n_above,
+        "n_batches": context.totals_before.number,
         "per": plan.per,
         "joint": plan.joint,
         "baseline": plan.baseline,
@@ -161,9 +161,11 @@ def _exact_report(holdout, plan, context):
     secret_digest = records_digest(plan.order_bits, holdout.y, holdout.X)
     estimator = RowEstimator(plan, holdout, seed=int(secret_digest[:32], 16))
     settings = holdout.account.settings
-    last = context.last
-    length, _ = next_code_length(last, settings, report=True, n_attempts=context.n_attempts)
-    log_alphas = row_log_alphas(plan, last, settings, length=length, n_attempts=context.n_attempts)
+    totals = context.totals_before
+    length, _ = next_code_length(totals, settings, is_report=True, n_attempts=context.n_attempts)
+    log_alphas = row_log_alphas(
+        plan, totals, settings, length=length, n_attempts=context.n_attempts
+    )
     rows = [estimator.row(statement, log_alphas) for statement in plan.statements]
     answers = _proven_answers(plan, rows, context, length) if plan.joint else ()
     record = BatchRecord(
@@ -174,7 +176,7 @@ def _exact_report(holdout, plan, context):
         scales={answer.metric: list(answer.scale) for answer in answers},
         spending={
             "name": settings.spending.name,
-            "weight": settings.spending.report_weight(last.number),
+            "weight": settings.spending.report_weight(totals.number),
         },
     )
     results = {
@@ -232,7 +234,9 @@ def _proven_answers(plan, rows, context, length):
     # Columns of one element apply to all answers.
     columns["corrected"] = [1]
     columns["code_length"] = [length + math.log(max(1, plan.n_proven))]
-    return Answers(columns, batch=context.last.number + 1, time=context.time, scales=scales)
+    return Answers(
+        columns, batch=context.totals_before.number + 1, time=context.time, scales=scales
+    )
 
 
 def _scales_of_history(proven_rows):
@@ -257,18 +261,18 @@ def closed_totals(context: BatchContext, answers: Any = ()) -> LedgerTotals:
 
     ``answers``: rows that are added to the history, with scores in [0, 1].
     """
-    last = context.last
+    totals = context.totals_before
     n_answers = len(answers)
     half_widths = [
         max(answer.value - answer.lower, answer.upper - answer.value) for answer in answers
     ]
     return dataclasses.replace(
-        last,
-        number=last.number + 1,
+        totals,
+        number=totals.number + 1,
         time=context.time,
-        n_answered=last.n_answered + n_answers,
-        n_above=last.n_above + n_answers,
-        widest=max([last.widest, *half_widths]),
+        n_answered=totals.n_answered + n_answers,
+        n_above=totals.n_above + n_answers,
+        widest=max([totals.widest, *half_widths]),
         dp_epsilon=None,
         closed=True,
     )
@@ -283,9 +287,9 @@ def _private_report(holdout, plan, context):
     scheme = holdout.dependence.sampling_scheme(settings.n)
     rows = [statement.row(scheme.n_units) for statement in plan.statements]
     batch = _private_batch(holdout, plan, rows)
-    record, answers = answer_batch(batch, context, n_statements=plan.n_proven)
+    record, answers = answer_batch(batch, context, n_proven=plan.n_proven)
     if record is None:
-        raise exhausted_error(settings, context.last, unanswered=plan.n_proven)
+        raise exhausted_error(settings, context.totals_before, n_unanswered=plan.n_proven)
     for statement, row, answer in zip(plan.statements, rows, answers, strict=True):
         _, low, high = statement.quantity
         components = half_width_components(answer, settings, holdout.dependence)

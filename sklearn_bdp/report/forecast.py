@@ -221,10 +221,10 @@ def _forecast_rows(plan: Plan, sample: _TrainingSample) -> tuple[RowForecast, ..
     settings = sample.account.settings
     with sample.account.read_transaction() as ledger_state:
         check_open(ledger_state)
-        last = ledger_state.totals
+        totals = ledger_state.totals
         n_attempts = len(ledger_state.notes(SystemNote.CLOSING))
-    length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
-    log_alphas = row_log_alphas(plan, last, settings, length=length, n_attempts=n_attempts)
+    length, _ = next_code_length(totals, settings, is_report=True, n_attempts=n_attempts)
+    log_alphas = row_log_alphas(plan, totals, settings, length=length, n_attempts=n_attempts)
     estimator = RowEstimator(plan, sample, seed=0)
     forecasts = []
     for statement in plan.statements:

@@ -33,7 +33,7 @@ class LogAlphas(NamedTuple):
 
 
 def row_log_alphas(
-    plan: Plan, last: Any, settings: Any, *, length: float, n_attempts: int
+    plan: Plan, totals: Any, settings: Any, *, length: float, n_attempts: int
 ) -> LogAlphas:
     """Return the logs of the failure probabilities of the rows of a report.
 
@@ -46,7 +46,7 @@ def row_log_alphas(
     ----------
     plan : Plan
         Contents of the report.
-    last : LedgerTotals
+    totals : LedgerTotals
         Totals of the latest record in the ledger, before the report.
     settings : Calibration
         Failure probabilities and spending of the holdout.
@@ -58,10 +58,10 @@ def row_log_alphas(
     # With joint=False, each row has the failure probability of its whole family (theory G32).
     n_proven = max(1, plan.n_proven) if plan.joint else 1
     n_rows = len(plan.statements) if plan.joint else 1
-    log_approximate = math.log(settings.beta / n_rows) - last.released
+    log_approximate = math.log(settings.beta / n_rows) - totals.released
     log_approximate -= report_attempt_length(n_earlier=n_attempts, finished=True)
-    if last.has_approximate:
-        log_approximate += math.log(settings.spending.report_weight(last.number))
+    if totals.has_approximate:
+        log_approximate += math.log(settings.spending.report_weight(totals.number))
     return LogAlphas(
         proven=math.log(settings.sampling_failure / n_proven) - length,
         approximate=log_approximate,

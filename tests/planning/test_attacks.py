@@ -99,8 +99,8 @@ class Account:
             descriptions=[QueryDescription()] * count,
         )
         terms = BatchContext(
-            last=self.last_totals, code=self.code, mechanism=self.mechanism, settings=self.settings,
-            model=self.model, time="now", seeded=True, seed=0,
+            totals_before=self.last_totals, code=self.code, mechanism=self.mechanism,
+            settings=self.settings, dependence=self.model, time="now", seeded=True, slice_seed=0,
         )  # fmt: skip
         record, answers = answer_batch(queries, terms)
         self.last_totals = record.totals

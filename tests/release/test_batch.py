@@ -60,14 +60,14 @@ def queries(cv_scores, values, scale=1.0, relaxed_to=0.0):
 
 def run(batch, calibration, *, last_totals=EMPTY, code=None, mechanism=None):
     terms = BatchContext(
-        last=last_totals,
+        totals_before=last_totals,
         code=code or PredictiveCode(),
         mechanism=mechanism or calibration.make_mechanism(random_state=0),
         settings=calibration,
-        model=MODEL,
+        dependence=MODEL,
         time="now",
         seeded=True,
-        seed=0,
+        slice_seed=0,
     )
     return answer_batch(batch, terms)
 
