@@ -107,15 +107,15 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
         outcome = GradedRelease(
             code=code,
             compare=exactly,
-            margins=margins,
+            noise_margins=margins,
             n_rounds=rounds,
             cv_scores=np.array([min(1.0, score + 0.1 * wrong)]),
-            relaxed_to=np.zeros(1),
+            min_thresholds=np.zeros(1),
             sensitivities=np.ones(1),
             training_factors=np.full(1, 4 / 3),
-            deviation=lambda positions, predictions: tail.standard_deviation(predictions),
+            score_deviations=lambda positions, predictions: tail.standard_deviation(predictions),
         ).run_leader_first(policy)
-        released += outcome.released
+        released += outcome.released_nats
         rounds += outcome.n_above
     lowest = outcome.lower
     highest = outcome.upper

@@ -126,13 +126,15 @@ class Account:
         graded_release = GradedRelease(
             code=self.code,
             compare=ask,
-            margins=self.margins,
+            noise_margins=self.margins,
             n_rounds=self.n_above,
             cv_scores=training,
-            relaxed_to=self.relaxed_part * (training.max() - training),
+            min_thresholds=self.relaxed_part * (training.max() - training),
             sensitivities=np.ones(training.size),
             training_factors=self.factors(training),
-            deviation=lambda positions, predictions: self.tail.standard_deviation(predictions),
+            score_deviations=lambda positions, predictions: self.tail.standard_deviation(
+                predictions
+            ),
         )
         if self.choice.even is not None:
             release = graded_release.release
@@ -143,7 +145,7 @@ class Account:
         lower = self.tail.lower_limit(outcome.lower, side)
         upper = self.tail.upper_limit(outcome.upper, side)
         self.nats = spent + outcome.rank_lengths.min()
-        self.released += outcome.released
+        self.released += outcome.released_nats
         self.n_above += outcome.n_above
         return outcome.values, lower, upper
 

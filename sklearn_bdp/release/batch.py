@@ -212,7 +212,7 @@ def _totals_after(
         n_answered=before.n_answered + n_answered,
         n_above=before.n_above + int(release.above.sum()),
         n_rounds=before.n_rounds + release.n_above + moments.n_rejected,
-        released=before.released + release.released + moments.released,
+        released=before.released + release.released_nats + moments.released_nats,
         widest=max(before.widest, float(np.max(half_widths, initial=0.0))),
         n_relaxed=before.n_relaxed + n_answered - int(is_unrelaxed.sum()),
         dp_epsilon=_privacy_level(batch, context, charge.noise_ratio),
@@ -341,14 +341,14 @@ def _compare_queries(batch: QueryBatch, context: BatchContext, policy: Any) -> B
     graded_release = GradedRelease(
         code=context.code,
         compare=lambda comparison: _compare(batch, context.mechanism, comparison),
-        margins=settings.noise_margins,
+        noise_margins=settings.noise_margins,
         n_rounds=context.totals_before.n_rounds,
         cv_scores=batch.cv_scores,
-        relaxed_to=batch.relaxed_to,
+        min_thresholds=batch.relaxed_to,
         sensitivities=batch.sensitivities,
         training_factors=1.0 + settings.n / batch.training_sizes,
-        deviation=batch.deviations,
-        secondary=batch.secondary,
+        score_deviations=batch.deviations,
+        is_secondary=batch.secondary,
         relative_deviations=_relative_deviations(batch),
         ranks=batch.ranks,
     )
@@ -474,7 +474,7 @@ def exhausted_error(settings, totals, *, n_answered=0, n_unanswered):
     verb = "was" if n_answered == 1 else "were"
     return BudgetExhaustedError(
         f"budget={settings.budget} is used up. Answered in all: {totals.n_answered}, corrected by "
-        f"the holdout: {totals.n_above}. Of this batch, {n_answered} {verb} answered and {n_unanswered} "
-        "not. Recorded answers are in history() and remain free. Set on_exhausted='nan' or "
-        "'cv' to continue without the holdout. Only new records add budget."
+        f"the holdout: {totals.n_above}. Of this batch, {n_answered} {verb} answered and "
+        f"{n_unanswered} not. Recorded answers are in history() and remain free. Set "
+        "on_exhausted='nan' or 'cv' to continue without the holdout. Only new records add budget."
     )

@@ -45,12 +45,12 @@ class AnswerCounts:
     n_answers : int
         Number of all answers, those without an interval included.
     n_relaxed : int, default=0
-        Answers to which ``half_width`` does not apply, because their intervals are relaxed, as
-        those of candidates far behind the best. These intervals are valid with the others.
+        Number of answers with a relaxed interval, which may be wider than ``half_width`` of the
+        certificate.
     n_approximate, n_without_interval : int, default=0
-        Answers with an approximate interval, and without an interval.
+        Number of answers with an approximate interval, and without an interval.
     information_spent : float, default=0.0
-        Nats that answers and checks have revealed.
+        Information spent by answers, checks and unfinished reports, in nats.
     next_code_length : float, default=0.0
         Code length of the next query in nats, without its rank. It includes the information spent
         and the weight of its batch.
@@ -108,11 +108,11 @@ class WidthForecast:
     Parameters
     ----------
     next_query : float or None
-        Interval of a next single query with a score near 1/2. None: the holdout is closed.
+        Of a single next query with a score near 1/2. None: the holdout is closed.
     final_report : float or None
-        Interval of a final report now. None: the holdout is closed.
+        Of a final report now. None: the holdout is closed.
     sampling, noise : float
-        Half-width by sampling and noise margin of a confirmed query near 1/2.
+        Part of the half-width by sampling, and noise margin, of a confirmed query near 1/2.
     advice : str, default=""
         Text on the number of further units that would reduce ``next_query``, or on the closing of
         the holdout; empty without advice.
@@ -132,7 +132,7 @@ class SelectedScore:
     Parameters
     ----------
     description : str
-        Metric and candidate.
+        Text that names metric and candidate.
     score, lower, upper : float
         Score and the ends of its interval, in score units. A score that is NaN was not verified.
     interval : {"proven", "approximate", "none"}
@@ -174,9 +174,9 @@ class HoldoutCertificate(RenderedResult):
     confidence_level : float
         Minimum probability that all proven intervals are correct together.
     half_width : float
-        Largest distance from an answer to an end of its interval so far, relaxed intervals apart
-        and that of a next single query near 1/2 included, as a fraction of the range of scores; at
-        most 1.
+        Largest distance from an answer to an end of its interval, as a fraction of the range of
+        scores; at most 1. Relaxed intervals are not included, and that of a single next query with
+        a score near 1/2 is.
     dp_epsilon, bdp_epsilon : float
         Level of ordinary and of Bayesian differential privacy of all answers; ``inf`` if no finite
         level is claimed.
@@ -227,15 +227,12 @@ class HoldoutCertificate(RenderedResult):
 
     @property
     def is_vacuous(self) -> bool:
-        """Whether the guarantee is vacuous: a half-width of 1/2 or more."""
+        """Whether ``half_width`` is at least 1/2, so that the guarantee is vacuous."""
         return not self.half_width < 0.5
 
     @property
     def half_width_components(self) -> tuple[float, float, float] | None:
-        """Components of the half-width of the selected candidate, as fractions of the range.
-
-        None without a selected candidate, or if it has no such components.
-        """
+        """Field ``half_width_components`` of ``selected``; None without a selected candidate."""
         return None if self.selected is None else self.selected.half_width_components
 
     def in_units(self, name: str, lower: float, upper: float) -> HoldoutCertificate:
@@ -251,7 +248,7 @@ class HoldoutCertificate(RenderedResult):
         Returns
         -------
         HoldoutCertificate
-            Certificate whose first lines are in score units; this certificate if the range is
+            Certificate that shows half-widths in score units; this certificate if the range is
             [0, 1].
         """
         if (lower, upper) == (0.0, 1.0):
@@ -259,10 +256,7 @@ class HoldoutCertificate(RenderedResult):
         return replace(self, units=(str(name), float(lower), float(upper)))
 
     def _content_for_keys(self):
-        """Return the content that query keys read: the name of the type only.
-
-        A certificate inside a model changes no prediction.
-        """
+        """Return the content that query keys depend on: the name of the type only."""
         return type(self).__name__
 
     def _card(self):

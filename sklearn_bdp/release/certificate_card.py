@@ -1,4 +1,4 @@
-"""Text and card of a holdout's certificate."""
+"""Card (title, lines and sections) of a holdout's certificate."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ def certificate_card(certificate: Any) -> Card:
     range_length = _range_length(certificate)
     selected = certificate.selected
     lines = [_confidence_line(certificate)]
-    report_width = _report_width(certificate)
+    report_half_width_text = _report_half_width_text(certificate)
     if selected is None:
         title = _title(certificate)
         picture = ""
         is_informative = not certificate.is_vacuous
-        if report_width:
-            lines.append(f"A final report now, at a middling score: about {report_width}.")
+        if report_half_width_text:
+            lines.append(
+                f"A final report now, at a middling score: about {report_half_width_text}."
+            )
     else:
-        title = _selected_title(certificate, report_width)
+        title = _selected_title(certificate, report_half_width_text)
         picture = interval_svg(
             selected.score,
             selected.lower,
@@ -54,7 +56,7 @@ def certificate_card(certificate: Any) -> Card:
     return Card(title, lines, sections, picture, is_informative)
 
 
-def _report_width(certificate):
+def _report_half_width_text(certificate):
     """Return the expected half-width of a final report as text, in score units.
 
     The text is empty if the half-width is not informative, and for a closed holdout.
@@ -73,10 +75,10 @@ def _range_length(certificate):
     return upper - lower
 
 
-def _selected_title(certificate, report_width):
-    """Return the first line about the selected candidate, in score units.
+def _selected_title(certificate, report_half_width_text):
+    """Return the title for a selected candidate, in score units.
 
-    ``report_width``: half-width of a final report as text, or an empty text.
+    ``report_half_width_text``: half-width of a final report as text with "±", or "".
     """
     selected = certificate.selected
     if math.isnan(selected.score):
@@ -97,32 +99,34 @@ def _selected_title(certificate, report_width):
         target=certificate.records.target,
         interval_kind=interval_kind,
     )
-    if report_width:
-        title += f" A final report now: about {report_width}."
+    if report_half_width_text:
+        title += f" A final report now: about {report_half_width_text}."
     return title
 
 
 def _title(certificate):
-    """Return the first line of a certificate without a selected candidate, with its half-width."""
-    half_width = format_half_width(certificate.half_width)
-    error = f"±{half_width}"
+    """Return the title of a certificate without a selected candidate, with its half-width."""
+    half_width_text = f"±{format_half_width(certificate.half_width)}"
     if certificate.units is not None:
         name, lower, upper = certificate.units
-        range_text = f"({name}, from {lower:.4g} to {upper:.4g}; {error} of that range)"
-        error = f"±{format_half_width(certificate.half_width * (upper - lower))} {range_text}"
+        range_text = f"({name}, from {lower:.4g} to {upper:.4g}; {half_width_text} of that range)"
+        half_width_text = (
+            f"±{format_half_width(certificate.half_width * (upper - lower))} {range_text}"
+        )
     if certificate.answers.n_answers:
-        return f"{certificate.answers.n_answers:,} verified so far. Widest interval: {error}."
+        n_answers = certificate.answers.n_answers
+        return f"{n_answers:,} verified so far. Widest interval: {half_width_text}."
     records = certificate.records
     if certificate.is_vacuous:
         of_range = "" if certificate.units is None else "of the range "
-        return vacuous_title(records.n, error.removeprefix("±"), of_range=of_range)
+        return vacuous_title(records.n, half_width_text.removeprefix("±"), of_range=of_range)
     subject = "The answer" if certificate.mechanism.n_queries == 1 else "The first answer"
     target = records.target if records.is_time_ordered else "new records"
-    return f"{subject} is within {error} of the expected score on {target}."
+    return f"{subject} is within {half_width_text} of the expected score on {target}."
 
 
 def _confidence_line(certificate):
-    """Return the second line, on the coverage of intervals and on the holdout records."""
+    """Return the line on the coverage of intervals and on the holdout records."""
     answers = certificate.answers
     holdout = _holdout_text(certificate.records)
     if answers.n_without_interval and not answers.n_proven and not answers.n_approximate:
@@ -154,23 +158,23 @@ def _proven_coverage(certificate):
     n_proven = certificate.answers.n_proven
     n_queries = certificate.mechanism.n_queries
     has_selection = certificate.selected is not None
-    selection = ""
+    selection_clause = ""
     if n_queries == 1 or (has_selection and n_proven <= 1):
         coverage = "Coverage of this interval"
     elif has_selection:
         coverage = f"Simultaneous coverage of all {n_proven:,} intervals so far"
-        selection = ", whichever candidate you select"
+        selection_clause = ", whichever candidate you select"
     elif n_proven == 0:
         coverage = "Simultaneous coverage of this interval and all later ones"
     elif n_queries is None:
         coverage = "Simultaneous coverage of all intervals"
     else:
         coverage = f"Simultaneous coverage of all {n_queries:,} intervals"
-    return f"{coverage}: at least {100 * certificate.confidence_level:.6g}%{selection}."
+    return f"{coverage}: at least {100 * certificate.confidence_level:.6g}%{selection_clause}."
 
 
 def _holdout_text(records):
-    """Return a text on the holdout records; in time order, on their dates."""
+    """Return text on number and dependence of holdout records, or, in time order, on the dates."""
     if not records.is_time_ordered:
         return holdout_text(records.n, records.n_effective, records.correlation)
     dates = records.target.partition(", ")[0].removeprefix("these ")
@@ -180,7 +184,7 @@ def _holdout_text(records):
 
 
 def _forecast_lines(certificate):
-    """Return a list with at most one line, about the next query or the closing."""
+    """Return at most one line: forecast of a next query, or advice for a closed holdout."""
     range_length = _range_length(certificate)
     forecast = certificate.forecast
     selected = certificate.selected
@@ -207,18 +211,18 @@ def _forecast_lines(certificate):
 
 
 def _details(certificate):
-    """Yield a label and a value for each detail."""
+    """Yield the label and the text of each detail of a certificate."""
     answers = certificate.answers
     mechanism = certificate.mechanism
     forecast = certificate.forecast
     yield "proved by", "code lengths of all answers (G7)"
     yield "information spent", f"{answers.information_spent:.2g} nats, revealed by the answers"
     if forecast.next_query is not None:
-        weight = answers.next_code_length - answers.information_spent
+        weight_nats = answers.next_code_length - answers.information_spent
         yield (
             "next query",
-            f"code length {answers.next_code_length:.2g} nats: information spent, and {weight:.2g} "
-            "for the weight of its batch",
+            f"code length {answers.next_code_length:.2g} nats: information spent, and "
+            f"{weight_nats:.2g} for the weight of its batch",
         )
     yield "correlation", certificate.records.correlation or "independent records"
     if answers.n_answers:
@@ -239,7 +243,7 @@ def _details(certificate):
 
 
 def _components_text(certificate):
-    """Return the components of the half-width of a query near 1/2 as text, in units of [0, 1]."""
+    """Return text on sampling, noise and threshold of a query near 1/2, in units of [0, 1]."""
     forecast = certificate.forecast
     components = (
         f"sampling {forecast.sampling:.3g}, noise {forecast.noise:.3g}, threshold "

@@ -1,4 +1,4 @@
-"""Class proportions that scores by class need: released before their batch (theory G19, G20)."""
+"""Release of class proportions before a batch with scores that need them (theory G19, G20)."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ N_SLICES = 64
 
 
 def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple[Any, BatchContext]:
-    """Query the class proportions that the scores of a batch need and that are not recorded yet.
+    """Release the class proportions that a batch needs; return batch and context with them.
 
-    Scores by class need lower bounds of their class counts (theory G20). Released proportions are
-    recorded with the batch. For groups, such as patients with several visits, slices with one
-    record of each group are scored (G19).
+    ROC AUC and means over classes need lower bounds of the class counts (theory G20). Their values,
+    tails and sensitivities are set in the returned batch. Dependent records are scored in slices,
+    which have one record of each group (G19).
 
-    Returns the batch with its values, tails and sensitivities, and the context with the released
-    proportions; ``(None, context)`` if the budget might not suffice. Both stay the same without
-    such scores.
+    The result is ``(None, context)`` if the budget might not suffice. Batch and context stay the
+    same if no query needs a proportion.
     """
     shape_indices = [
         index
@@ -58,13 +57,13 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
         totals = _release_proportions(shape, batch.by_class[positions[0]], slices, context, totals)
         if totals is None:
             return None, context
-        floors = _class_floors(shape, slices, n, totals)
-        shapes[shape_index] = shape | {"class_floors": floors}
+        class_floors = _class_floors(shape, slices, n, totals)
+        shapes[shape_index] = shape | {"class_floors": class_floors}
         tails[shape_index] = score_tail(model, n, **shapes[shape_index])
         for position in positions:
             class_scores = batch.by_class[position]
-            values[position] = min(1.0, max(0.0, class_scores.value(floors, slices)))
-            sensitivities[position] = max(1.0, n * class_scores.sensitivity(floors))
+            values[position] = min(1.0, max(0.0, class_scores.value(class_floors, slices)))
+            sensitivities[position] = max(1.0, n * class_scores.sensitivity(class_floors))
     batch = dataclasses.replace(
         batch, values=values, sensitivities=sensitivities, shapes=tuple(shapes), tails=tuple(tails)
     )
@@ -72,10 +71,10 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
 
 
 def _needed_classes(shape, slices):
-    """Return the positions of the classes whose proportions a score by class needs.
+    """Return the positions, in ``shape["classes"]``, of the classes whose proportions are needed.
 
-    ``shape``: of the score. ``slices``: positions of one record of each group; None for independent
-    records.
+    ``slices``: positions of one record of each group, of shape (n_slices, n_groups); None for
+    independent records.
     """
     return needed_classes(
         len(shape["classes"]), shape["counted_classes"], has_slices=slices is not None
@@ -89,16 +88,16 @@ def _release_proportions(
     context: BatchContext,
     totals: LedgerTotals,
 ) -> LedgerTotals | None:
-    """Query the proportions of one shape that are not recorded; return the totals with them.
+    """Release the class proportions of one shape that are not recorded; return ledger totals.
 
-    None if the budget might not suffice for them and one query of the batch.
+    The result is None if the budget might not suffice for them and one query of the batch.
 
     Parameters
     ----------
     shape : dict
-        Shape of scores by class: arguments of ``score_tail``.
+        Shape of scores that need class counts: arguments of ``score_tail``.
     class_scores : ClassScores
-        Scores of any query with this shape, for the class counts.
+        Holdout scores by class of any query with this shape, for the class counts.
     slices : ndarray of int, shape (n_slices, n_groups), or None
         Positions of one record of each group; None for independent records.
     context : BatchContext
@@ -109,24 +108,24 @@ def _release_proportions(
     n = context.settings.n
     n_units = n if slices is None else slices.shape[1]
     n_classes = len(shape["classes"])
-    new_classes = [
+    new_class_indices = [
         class_index
         for class_index in _needed_classes(shape, slices)
         if _proportion_name(shape, class_index) not in totals.shares
     ]
     remaining_budget = context.mechanism.remaining_budget
-    if remaining_budget is not None and remaining_budget <= len(new_classes):
+    if remaining_budget is not None and remaining_budget <= len(new_class_indices):
         return None
     class_counts = class_scores.min_class_counts(n_classes, slices)
     grids = proportion_grids(
         shape["class_counts"], n_classes, context.dependence, n, shape["within_group_fractions"]
     )
-    for class_index in new_classes:
+    for class_index in new_class_indices:
         grid = grids[class_index]
         if n_classes == 2:
-            complement = _proportion_name(shape, 1 - class_index)
-            if complement in totals.shares:
-                _, lower, upper = totals.shares[complement]
+            other_name = _proportion_name(shape, 1 - class_index)
+            if other_name in totals.shares:
+                _, lower, upper = totals.shares[other_name]
                 grid = grids[1 - class_index].complement(lower, upper)
         totals = _release_proportion(
             _proportion_name(shape, class_index),
@@ -140,10 +139,11 @@ def _release_proportions(
 
 
 def _class_floors(shape, slices, n, totals):
-    """Return lower bounds of the class counts, from the released proportions.
+    """Return lower bounds of the class counts in the holdout, or in each slice.
 
-    ``shape``: of scores by class. ``slices``: positions of one record of each group, or None.
-    ``n``: number of records. ``totals``: of the ledger, with the proportions.
+    ``shape``: of the scores. ``slices``: positions of one record of each group, of shape (n_slices,
+    n_groups); None for independent records. ``n``: number of records. ``totals``: of the ledger,
+    with the proportions.
     """
     class_limits = {}
     for class_index in _needed_classes(shape, slices):
@@ -156,7 +156,7 @@ def _class_floors(shape, slices, n, totals):
 
 
 def _proportion_name(shape: dict[str, Any], class_index: int) -> str:
-    """Return the recorded name of a class proportion: position of the class, and all classes."""
+    """Return the name of a class proportion in the ledger: JSON of class position and classes."""
     return json.dumps([class_index, *shape["classes"]])
 
 
@@ -169,26 +169,26 @@ def _release_proportion(
     totals: LedgerTotals,
     record_influence: float,
 ) -> LedgerTotals:
-    """Compare one class proportion with its prediction; return the totals with the release.
+    """Compare one class proportion with its prediction; return ledger totals with the result.
 
-    ``name``: recorded name of the proportion. ``grid``: its cells; the cell None stands for a
-    confirmed prediction, the central cell. ``record_influence``: largest change of a proportion by
-    one record, in units of 1/n.
+    ``name``: of the proportion in the ledger. ``grid``: its cells; the number of the central one,
+    of a confirmed prediction, is None. ``totals``: of the ledger before. ``record_influence``:
+    largest change of a proportion by one record, in units of 1/n.
     """
-    low, high = grid.ends(None)
-    run = context.mechanism.answer_run(
-        np.array([0.5 * (low + high) / record_influence]),
+    cell_lower, cell_upper = grid.ends(None)
+    reply = context.mechanism.answer_run(
+        np.array([0.5 * (cell_lower + cell_upper) / record_influence]),
         np.array([proportion / record_influence]),
-        thresholds=np.array([0.5 * (high - low) / record_influence]),
+        thresholds=np.array([0.5 * (cell_upper - cell_lower) / record_influence]),
     )
     cell = None
     margin_confirmed, margin_corrected = context.settings.noise_margins(totals.n_rounds)
     margin = margin_confirmed * record_influence
-    if run.above[0]:
-        cell = grid.cell_of(float(run.values[0]) * record_influence)
+    if reply.above[0]:
+        cell = grid.cell_of(float(reply.values[0]) * record_influence)
         margin = margin_corrected * record_influence
-        low, high = grid.ends(cell)
-    limits = [max(0.0, low - margin), min(1.0, high + margin)]
+        cell_lower, cell_upper = grid.ends(cell)
+    limits = [max(0.0, cell_lower - margin), min(1.0, cell_upper + margin)]
     return dataclasses.replace(
         totals,
         n_rounds=totals.n_rounds + int(cell is not None),
@@ -198,10 +198,9 @@ def _release_proportion(
 
 
 def subsample_one_per_group(model, n, seed):
-    """Return slices of one record per group, drawn at random.
+    """Return positions of random records, one per group; shape (N_SLICES, n_groups).
 
-    They are positions of records, of shape (N_SLICES, n_groups). ``model``: dependence of the
-    ``n`` records. ``seed``: of the draws.
+    ``model``: dependence of the ``n`` records. ``seed``: of the draws, int.
     """
     order, starts, sizes = in_order_of_groups(model, n)
     uniform_draws = np.random.default_rng(seed).random((N_SLICES, sizes.size))
@@ -209,13 +208,13 @@ def subsample_one_per_group(model, n, seed):
     return order[starts + ranks_in_groups]
 
 
-def with_prevalence(metric, prevalence, shares, n):
-    """Return a metric of two classes with counts of n records, and a note on their proportion.
+def with_prevalence(metric, prevalence, proportions_by_name, n):
+    """Return a metric with class counts for ``n`` records of two classes, and a note, or "".
 
-    The proportion of positive records is ``prevalence``. If that is None, a metric keeps its class
-    counts, or gets a released proportion, or 1/2 without one. The note states a released or assumed
-    proportion, and is empty otherwise. A metric without a field for class counts stays the same.
-    ``shares``: released class proportions by recorded name.
+    ``prevalence``: proportion of positive records. If None, class counts of the metric are kept; if
+    it has none, the proportion is a released one or 1/2, which the note states. A metric without
+    the field ``class_counts`` stays the same. ``proportions_by_name``: cell and limits of released
+    class proportions, by their names in the ledger.
     """
     if not hasattr(metric, "class_counts"):
         return metric, ""
@@ -223,21 +222,21 @@ def with_prevalence(metric, prevalence, shares, n):
         return metric, ""
     note = ""
     if prevalence is None:
-        prevalence, source = _recorded_prevalence(shares)
+        prevalence, source = _recorded_prevalence(proportions_by_name)
         note = f" The share of positive records is {prevalence:.3g}, {source} (see prevalence=)."
-    counts = (max(1, round(n * (1.0 - prevalence))), max(1, round(n * prevalence)))
-    return dataclasses.replace(metric, classes=(0, 1), class_counts=counts), note
+    class_counts = (max(1, round(n * (1.0 - prevalence))), max(1, round(n * prevalence)))
+    return dataclasses.replace(metric, classes=(0, 1), class_counts=class_counts), note
 
 
-def _recorded_prevalence(shares):
-    """Return a recorded proportion of the second of two classes, and its source in words.
+def _recorded_prevalence(proportions_by_name):
+    """Return the released proportion of the second of two classes, else 1/2, and its source.
 
-    A proportion of the first class implies that of the second. Without any the result is 1/2.
-    ``shares``: released class proportions by recorded name.
+    The source is "as recorded" or "assumed". ``proportions_by_name``: cell and limits of released
+    class proportions, by their names in the ledger.
     """
     prevalence = 0.5
     source = "assumed"
-    for name, (_, lower, upper) in shares.items():
+    for name, (_, lower, upper) in proportions_by_name.items():
         class_index, *classes = json.loads(name)
         if len(classes) == 2:
             proportion = 0.5 * (lower + upper)

@@ -1,4 +1,4 @@
-"""Public records beside a holdout: training, earlier and dry-run records of this process."""
+"""Training records and earlier records that are known beside a holdout."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class HoldoutContext:
     cv_data : CVData or None, default=None
         Training records and folds of the latest search.
     dry_run_sample : tuple (X, y) or None, default=None
-        Some training records, on which a final report tries models before the holdout closes. For a
-        holdout without features, public targets and records without columns.
+        Some training records, on which a final report tries models before it queries the holdout.
+        Without features, ``X`` has no columns, and ``y`` are public targets.
     both_parts_given : bool, default=False
         Whether one fit was given both the training records and the holdout records.
     node_matching : NodeMatching or None, default=None
@@ -55,5 +55,5 @@ class HoldoutContext:
     node_matching: Any = None
 
     def for_pickle(self) -> HoldoutContext:
-        """Return the context without the records that a pickle does not keep."""
+        """Return the context without ``past_records`` and ``cv_data``."""
         return dataclasses.replace(self, past_records=None, cv_data=None)

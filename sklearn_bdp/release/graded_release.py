@@ -1,8 +1,6 @@
 """Graded answers to a batch: a fine cell for the leader, coarse ones for others (G7, G17).
 
-Comparisons go through one function: the mechanism of the holdout, or a test that enumerates all its
-possible replies. A graded release reads released cells only. A deviation of a random quantity is
-its standard deviation.
+In names and comments, a deviation of a random quantity is its standard deviation.
 """
 
 from __future__ import annotations
@@ -77,9 +75,9 @@ class CellWidthPolicy(Protocol):
     """Public rule for the widths of the cells of one batch."""
 
     def coarse_half_width(self, n_queries: int) -> float:
-        """Return the half-width of coarse cells in a batch of so many queries.
+        """Return the half-width of coarse cells in a batch of ``n_queries`` queries.
 
-        It is in deviations of the difference between a score and its cross-validated score.
+        Its unit is the standard deviation of score minus cross-validated score.
         """
 
     def fine_half_widths(
@@ -91,39 +89,39 @@ class CellWidthPolicy(Protocol):
         cv_deviation: FloatOrArray = 1.0,
         is_single_query: bool = False,
     ) -> Any:
-        """Return the half-widths of the next fine cells, in deviations of the score.
+        """Return the half-widths of the next fine cells, in standard deviations of the score.
 
         Parameters
         ----------
         prediction_deviation : float or ndarray
-            Deviation of each prediction, in deviations of the score.
+            Standard deviation of each prediction's error, in standard deviations of the score.
         n_fine : int
             Number of earlier fine cells of the holdout.
         rank_lengths : float or ndarray, default=0.0
             Code length of each query's rank in the batch, in nats.
         cv_deviation : float or ndarray, default=1.0
-            Deviation of the difference between score and cross-validated score, in deviations of
-            the score.
+            Standard deviation of score minus cross-validated score, in standard deviations of the
+            score.
         is_single_query : bool, default=False
             Whether the batch has one query.
         """
 
     def surprise_half_widths(
-        self, fine: Array, thresholds: Array, *, is_leader: bool, is_first: bool
+        self, fine_half_widths: Array, thresholds: Array, *, is_leader: bool, is_first: bool
     ) -> Array:
-        """Return the half-widths of the cells in which replies "above" are released.
+        """Return the half-widths of the cells in which replies "above" are released, in [0, 1].
 
         Parameters
         ----------
-        fine : ndarray of shape (k,)
+        fine_half_widths : ndarray of shape (k,)
             Half-width of a fine cell of each query, in units of [0, 1].
         thresholds : ndarray of shape (k,)
             Distance from the prediction of each query at which the reply "above" begins, in units
             of [0, 1].
         is_leader : bool
-            Whether the query is the leader of the batch (k = 1). Otherwise no query is.
+            Whether the queries are one (k = 1), the leader of the batch. If False, none is.
         is_first : bool
-            Whether the code has learned from no earlier batch.
+            Whether the predictive code has no released values of earlier batches.
         """
 
 
@@ -156,8 +154,8 @@ class EvenWidthPolicy(CellWidthPolicy):
         # The sum of half-width and price of the expected code length is least, for normal
         # predictions. The first single queries get finer cells, because a holdout may never answer
         # more than one query.
-        relative_number = n_fine / self.typical_n_fine
-        nat_price = self.nat_price * (1.0 - 1.5 * relative_number + relative_number**2)
+        n_fine_ratio = n_fine / self.typical_n_fine
+        nat_price = self.nat_price * (1.0 - 1.5 * n_fine_ratio + n_fine_ratio**2)
         if is_single_query:
             nat_price *= min(1.0, (1.0 + n_fine) / _N_CHEAP_SINGLE_QUERIES)
         log_slopes, half_widths = _cheapest_half_widths()
@@ -165,9 +163,9 @@ class EvenWidthPolicy(CellWidthPolicy):
         return prediction_deviation * np.interp(log_slope, log_slopes, half_widths)
 
     def surprise_half_widths(
-        self, fine: Array, thresholds: Array, *, is_leader: bool, is_first: bool
+        self, fine_half_widths: Array, thresholds: Array, *, is_leader: bool, is_first: bool
     ) -> Array:
-        return fine
+        return fine_half_widths
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,7 +176,7 @@ class FinalWidthPolicy(CellWidthPolicy):
     wide as the planned interval allows, within limits from the precision of the prediction.
     """
 
-    leader_half_width: float  # planned one of its interval, in deviations of the score
+    leader_half_width: float  # planned half-width of its interval, in deviations of the score
     # Log of the failure probability of one side of an interval, without the rank in the batch.
     log_failure: float
     # Half-width of the finest cell after the first one, in deviations of the prediction.
@@ -204,21 +202,23 @@ class FinalWidthPolicy(CellWidthPolicy):
         sampling_half_width = -ndtri_exp(log_failure_at_rank)
         half_widths = self.leader_half_width - sampling_half_width - _SKEW
         # The first fine cell has a limit of its own.
-        finest = self.finest_first * cv_deviation
+        min_half_widths = self.finest_first * cv_deviation
         if n_fine:
-            finest = self.finest * prediction_deviation
-        half_widths = np.maximum(half_widths, finest)
+            min_half_widths = self.finest * prediction_deviation
+        half_widths = np.maximum(half_widths, min_half_widths)
         half_widths = np.minimum(half_widths, _COARSEST_FINE_CELL * prediction_deviation)
         return np.maximum(half_widths, _MIN_FINE_CELL)
 
     def surprise_half_widths(
-        self, fine: Array, thresholds: Array, *, is_leader: bool, is_first: bool
+        self, fine_half_widths: Array, thresholds: Array, *, is_leader: bool, is_first: bool
     ) -> Array:
         # A surprise has used a holdout value already, and a narrow cell measures the error of the
         # prediction.
         if not is_leader:
-            return _OTHER_SURPRISE_CELL * fine
-        return fine if is_first else np.minimum(fine, _LEADER_SURPRISE_CELL * thresholds)
+            return _OTHER_SURPRISE_CELL * fine_half_widths
+        if is_first:
+            return fine_half_widths
+        return np.minimum(fine_half_widths, _LEADER_SURPRISE_CELL * thresholds)
 
 
 def make_width_policy(
@@ -235,25 +235,26 @@ def make_width_policy(
     log_failure : float
         Log of the failure probability of one side of an interval, without the rank in the batch.
     given_rest : bool, default=False
-        Whether scores are of nodes given all others.
+        Whether scores are of nodes, given the values of all other nodes.
     """
     if not spending.policy.coarse:
         return EvenWidthPolicy()
     # If n_searches is given, the first interval is an interim one.
-    log_number = math.log(batch_index + (spending.n_searches is not None))
+    log_batch_number = math.log(batch_index + (spending.n_searches is not None))
     return FinalWidthPolicy(
-        leader_half_width=float(np.interp(log_number, _LOG_BATCH_NUMBERS, _LEADER_HALF_WIDTHS)),
+        leader_half_width=float(
+            np.interp(log_batch_number, _LOG_BATCH_NUMBERS, _LEADER_HALF_WIDTHS)
+        ),
         log_failure=log_failure,
-        finest=float(np.interp(log_number, _LOG_BATCH_NUMBERS, _FINEST_CELLS)),
+        finest=float(np.interp(log_batch_number, _LOG_BATCH_NUMBERS, _FINEST_CELLS)),
         finest_first=_FINEST_FIRST_CELL_OF_NODES if given_rest else 0.0,
     )
 
 
 @functools.cache
 def _cheapest_half_widths():
-    """Return log slopes, and for each the half-width x that minimizes slope * x + entropy(x).
+    """Return log slopes, and for each the x in a grid that minimizes slope * x + entropy(x).
 
-    The minimum is that over a grid.
     ``entropy(x)`` is the entropy in nats of the number of the cell that a standard normal variable
     falls in, for cells of half-width x around multiples of 2x. Both arrays have shape (300,).
     """
@@ -280,25 +281,25 @@ def fine_half_width(
     rank_lengths=0.0,
     is_single_query=False,
 ):
-    """Return half-widths of fine cells, in units of [0, 1], for the precision of the predictions.
+    """Return half-widths of fine cells, in units of [0, 1].
 
     Parameters
     ----------
     policy : CellWidthPolicy
         Widths of the cells of the batch.
     code : PredictiveCode
-        It has learned the precision of predictions, and the number of earlier fine cells.
+        Code before the cells, with the scales of prediction errors and the number of fine cells.
     predictions : float or ndarray of shape (k,)
         Predicted scores, in [0, 1].
     deviation : callable
-        Returns the deviations of scores at predictions, in units of [0, 1].
+        Takes predictions; returns the standard deviations of scores there, in units of [0, 1].
     training_factor : float or ndarray of shape (k,)
-        ``1 + n / training size``: variance of the difference between score and cross-validated
-        score, in variances of the score.
+        ``1 + n / training size``: ratio of the variance of score minus cross-validated score to
+        that of the score.
     drift : float or ndarray of shape (k,)
-        Deviation of the common offset, in units of [0, 1].
+        Standard deviation of the offset that scores share, in units of [0, 1].
     relative_deviation : float or ndarray of shape (k,), default=1.0
-        Deviation of scores by the training set, in those of ``deviation``.
+        Ratio of the expected standard deviation of a score to the one by ``deviation``.
     rank_lengths : float or ndarray of shape (k,), default=0.0
         Code lengths of the ranks in the batch, in nats.
     is_single_query : bool, default=False
@@ -330,7 +331,7 @@ class Cells:
 
     Cells are numbered by integers and have half-width ``half_width``, by default the threshold. The
     cell 0 is centered at ``center``, the prediction. If ``grid_step`` is positive, they are fixed
-    cells of that width instead, and the cell 0 begins at 0.
+    cells of this width instead, and the cell 0 begins at 0.
     """
 
     def __init__(
@@ -346,31 +347,35 @@ class Cells:
         self.width = grid_step if grid_step > 0 else 2.0 * half_width
         self.origin = 0.0 if grid_step > 0 else center - half_width
         #: Numbers of the end cells, which contain 0 and 1.
-        self.first = self._unbounded_number(0.0)
-        self.last = self._unbounded_number(1.0)
-        if grid_step > 0 and self.last * self.width >= 1.0 - 1e-9 and self.last > self.first:
-            self.last -= 1  # 1 belongs to the last whole cell
+        self.first_number = self._unbounded_number(0.0)
+        self.last_number = self._unbounded_number(1.0)
+        if (
+            grid_step > 0
+            and self.last_number * self.width >= 1.0 - 1e-9
+            and self.last_number > self.first_number
+        ):
+            self.last_number -= 1  # 1 belongs to the last whole cell
 
     def _unbounded_number(self, value):
-        """Return the number of a value's cell if cells went on beyond the end cells."""
+        """Return the number of a value's cell, not limited to the cells that meet [0, 1]."""
         return math.floor((value - self.origin) / self.width)
 
     def cell_of(self, value: float) -> int:
-        """Return the number of the cell of a value; end cells contain all values beyond."""
-        return min(max(self._unbounded_number(value), self.first), self.last)
+        """Return the number of the cell of a value; values outside [0, 1] are in the end cells."""
+        return min(max(self._unbounded_number(value), self.first_number), self.last_number)
 
     def edges(self, number: int) -> tuple[float, float]:
         """Return the ends of a cell; the outer end of an end cell is infinite."""
         low = self.origin + number * self.width
         return (
-            -math.inf if number == self.first else low,
-            math.inf if number == self.last else low + self.width,
+            -math.inf if number == self.first_number else low,
+            math.inf if number == self.last_number else low + self.width,
         )
 
     def central_edges(self) -> tuple[float, float]:
-        """Return the ends of the region of "below" without its rim, which counts as outside.
+        """Return the ends of the region of the reply "below", narrowed by a rim on each side.
 
-        An end is infinite if the region reaches 0 or 1 there.
+        An end is infinite, and without a rim, if the region reaches 0 or 1 there.
         """
         inner_distance = (1.0 - _RIM) * self.threshold
         return (
@@ -401,7 +406,7 @@ class Comparison(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """Predictive distribution of the values of some queries; arrays of shape (k,)."""
+    """Predictive distribution of the holdout scores of some queries; arrays of shape (k,)."""
 
     centers: Array
     deviations: Array  # of the difference between score and cross-validated score
@@ -413,7 +418,7 @@ class Prediction(NamedTuple):
 
 
 class BatchRelease:
-    """Released cells of a batch and values derived from them; filled as the batch is answered."""
+    """Released cells and values of a batch of ``n_queries`` queries, filled during its answers."""
 
     def __init__(self, n_queries: int) -> None:
         # Released values, NaN where not answered; ends of their cells, noise margins included.
@@ -422,7 +427,7 @@ class BatchRelease:
         self.above, self.answered, self.relaxed = np.zeros((3, n_queries), dtype=bool)
         # Code lengths of the ranks in nats, fixed before the first answer.
         self.rank_lengths = np.zeros(n_queries)
-        self.released = 0.0  # code length of all released cells, in nats
+        self.released_nats = 0.0  # code length of all released cells, in nats
         self.n_above = 0  # replies "above", those of refinements included
         #: Position and number of the cell of each reply "above" in the first pass.
         self.first_pass_cells: list[list[int]] = []
@@ -478,19 +483,20 @@ class GradedRelease:
     compare: Callable[[Comparison], tuple[int, int | None]]
     #: Noise margins of "below" and "above" at sensitivity ``1/n``, in units of [0, 1], after a
     #: number of rounds (earlier replies "above").
-    margins: Callable[[int], tuple[float, float]]
+    noise_margins: Callable[[int], tuple[float, float]]
     n_rounds: int = 0  # rounds before the batch
     cv_scores: Array  # in [0, 1]
-    relaxed_to: Array  # smallest thresholds, in units of [0, 1]
+    min_thresholds: Array  # smallest thresholds, in units of [0, 1]
     sensitivities: Array  # factors of the noise and of its margins
     # 1 + n / training size: variance of the difference between score and cross-validated score, in
     # variances of the score.
     training_factors: Array
-    deviation: Callable[[Array, Array], Array]  # of scores, for positions and predictions
+    #: Takes positions and predictions; returns the worst-case deviations of scores there.
+    score_deviations: Callable[[Array, Array], Array]
     # Queries without influence on decisions, such as other metrics of the same candidates. In
     # :meth:`run_leader_first` they come last, get coarse cells, and are never refined.
-    secondary: Any = False  # or an array of bool
-    # Deviations of the scores by the training set, in those of ``deviation`` (theory G15).
+    is_secondary: Any = False  # or an array of bool
+    # Ratios of expected deviations of scores to ``score_deviations`` (theory G15).
     relative_deviations: Any = 1.0  # or an array of shape (m,)
     #: Public ranks that select a query unless another one is corrected upward (theory G34); None:
     #: released values select.
@@ -508,19 +514,19 @@ class GradedRelease:
         self.learned_pairs: dict[int, int] = {}
         # A first surprise measures the start of the offset, not its random walk.
         self.has_earlier_pairs = bool(self.code.pairs)
-        self.secondary = np.broadcast_to(self.secondary, m)
+        self.is_secondary = np.broadcast_to(self.is_secondary, m)
         self.code.start_batch()
         self.code.observe_cv_scores(self.cv_scores)
         self.order = np.zeros(m, dtype=int)
         if m > 1:
             centers, _ = self.code.predict(self.cv_scores)
             order_key = -centers if self.ranks is None else self.ranks
-            self.order = np.lexsort((order_key, self.secondary))
+            self.order = np.lexsort((order_key, self.is_secondary))
         # Theory G7, conditions: ranks are fixed here, before the first answer of the batch.
         self.release.rank_lengths = rank_code_lengths(-np.argsort(self.order))
 
     def run_leader_first(self, policy: CellWidthPolicy) -> BatchRelease:
-        """Compare all queries in order, the leader with a fine cell; then refine new leaders.
+        """Compare all queries, the leader first with a fine cell; then refine new leaders.
 
         The order is that of public ranks, or of predictions without ranks, with secondary queries
         last. The first query is the leader, unless all are secondary. ``policy`` gives the widths
@@ -528,7 +534,7 @@ class GradedRelease:
         spent.
         """
         m = self.order.size
-        n_leaders = int(not np.all(self.secondary))
+        n_leaders = int(not np.all(self.is_secondary))
 
         def prepare(positions):
             return self._graded_comparison(policy, positions, is_leader=False)
@@ -537,8 +543,10 @@ class GradedRelease:
             return self._graded_comparison(policy, positions, is_leader=True)
 
         leader_positions, other_positions = np.split(self.order, [n_leaders])
-        budget_lasts = self._pass(leader_positions, prepare_leader, is_leader=True)
-        budget_lasts = budget_lasts and self._pass(other_positions, prepare, tail_factor=1.0 / m)
+        budget_lasts = self._compare_in_order(leader_positions, prepare_leader, is_leader=True)
+        budget_lasts = budget_lasts and self._compare_in_order(
+            other_positions, prepare, tail_factor=1.0 / m
+        )
         if budget_lasts and n_leaders and m > 1:
             self._refine_leaders(policy)
         # For every answered query the best guess inside its cell is released.
@@ -548,22 +556,22 @@ class GradedRelease:
     def _graded_comparison(
         self, policy: CellWidthPolicy, positions: Array, *, is_leader: bool
     ) -> tuple[Comparison, Prediction, Array]:
-        """Return the comparison of queries, their predictions, and a mask of relaxed queries.
+        """Return the comparison of queries, their prediction, and a mask of relaxed queries.
 
-        ``positions``: of the queries in the batch. ``is_leader``: whether the only query is the
+        ``positions``: of the queries in the batch. ``is_leader``: whether the only one is the
         leader.
         """
         prediction = self._predict(positions)
         fine_half_widths = self._fine_half_widths(
             policy, positions, prediction, is_leader=is_leader
         )
-        min_thresholds = fine_half_widths
+        unrelaxed_thresholds = fine_half_widths
         if not is_leader:
             worst_case_deviations = prediction.deviations / self.relative_deviations[positions]
             coarse_half_widths = policy.coarse_half_width(self.order.size) * worst_case_deviations
-            min_thresholds = np.maximum(fine_half_widths, coarse_half_widths)
-        relaxed_to = self.relaxed_to[positions]
-        thresholds = np.maximum(min_thresholds, relaxed_to)
+            unrelaxed_thresholds = np.maximum(fine_half_widths, coarse_half_widths)
+        min_thresholds = self.min_thresholds[positions]
+        thresholds = np.maximum(unrelaxed_thresholds, min_thresholds)
         comparison = Comparison(
             positions=positions,
             predictions=prediction.centers,
@@ -577,19 +585,22 @@ class GradedRelease:
             grid_steps=np.zeros(positions.size),
         )
         # Relaxed: the candidate trails so far that a finer cell would not be worth its price.
-        return comparison, prediction, relaxed_to > fine_half_widths
+        return comparison, prediction, min_thresholds > fine_half_widths
 
     def _refine_leaders(self, policy: CellWidthPolicy) -> None:
-        """Refine the best query until it has been refined or led the batch; or the budget ends."""
-        refined = {int(self.order[0])}
+        """Refine the selected query, until it is the first of the order or was refined before.
+
+        Also stop once the budget is spent.
+        """
+        finest_positions = {int(self.order[0])}
         budget_lasts = True
         while budget_lasts:
-            values = np.where(self.secondary, -np.inf, self._best_guesses())
-            best = leading_position(values, self.release.above, self.ranks)
-            if best in refined:
+            values = np.where(self.is_secondary, -np.inf, self._best_guesses())
+            leader = leading_position(values, self.release.above, self.ranks)
+            if leader in finest_positions:
                 return
-            refined.add(best)
-            budget_lasts = self._refine(best, policy)
+            finest_positions.add(leader)
+            budget_lasts = self._refine(leader, policy)
 
     def run_sequential(
         self, choose_thresholds, *, resolution=0.0, learns_offset=False, is_separate=False
@@ -633,17 +644,17 @@ class GradedRelease:
             )
             return comparison, prediction, is_relaxed
 
-        self._pass(np.arange(m), prepare, learns=not is_separate)
+        self._compare_in_order(np.arange(m), prepare, learns=not is_separate)
         return self.release
 
-    def _pass(self, order, prepare, *, is_leader=False, tail_factor=1.0, learns=True):
-        """Compare queries in an order of positions; return whether the budget lasted.
+    def _compare_in_order(self, order, prepare, *, is_leader=False, tail_factor=1.0, learns=True):
+        """Compare and record queries in an order of positions; return whether the budget lasted.
 
-        ``prepare(positions)`` returns the comparison, predictive distributions of the values, and a
-        mask of relaxed queries. ``is_leader``: whether the order holds the leader of the batch
-        only. ``tail_factor`` multiplies the weights of the heavy-tailed components of the code
-        (theory G17: queries that do not lead share the surprises of a first pass). ``learns``:
-        whether the code learns the released values of surprises and of the leader.
+        ``prepare(positions)`` returns the comparison, the prediction, and a mask of relaxed
+        queries. ``is_leader``: whether the order contains the leader of the batch only.
+        ``tail_factor`` multiplies the weights of the heavy-tailed components of the code (theory
+        G17). ``learns``: whether the code learns the released values of surprises and of the
+        leader.
         """
         release = self.release
         code = self.code
@@ -652,9 +663,9 @@ class GradedRelease:
             n_answered, cell = self.compare(comparison)
             if n_answered == 0:
                 return False
-            expected_square = self._expected_square(prediction) if is_leader else 0.0
-            mass = functools.partial(code.masses, tail_factor=tail_factor)
-            self._record(comparison, n_answered, cell, prediction, mass)
+            expected_squared_error = self._expected_squared_error(prediction) if is_leader else 0.0
+            cell_masses = functools.partial(code.masses, tail_factor=tail_factor)
+            self._record(comparison, n_answered, cell, prediction, cell_masses)
             n_below = n_answered - (cell is not None)
             release.relaxed[comparison.positions[:n_below]] = is_relaxed[:n_below]
             last_position = int(comparison.positions[n_answered - 1])
@@ -666,13 +677,13 @@ class GradedRelease:
                 excess_square = 0.0
                 if cell is not None:
                     error = self._middle(last_position) - comparison.predictions[0]
-                    excess_square = max(0.0, error**2 - 2.0 * expected_square)
+                    excess_square = max(0.0, error**2 - 2.0 * expected_squared_error)
                 code.observe_surprise(excess_square)
             code.n_fine += is_leader
             order = order[n_answered:]
         return True
 
-    def _expected_square(self, prediction: Prediction) -> float:
+    def _expected_squared_error(self, prediction: Prediction) -> float:
         """Return the expected squared error of the first prediction, in squared units of [0, 1]."""
         score_scale, drift_scale = self.code.scales()
         deviation = score_scale * float(prediction.deviations[0])
@@ -680,16 +691,16 @@ class GradedRelease:
         return deviation**2 + drift**2
 
     def _refine(self, position: int, policy: CellWidthPolicy) -> bool:
-        """Query one position again with a fine cell inside its coarse one.
+        """Compare one query again, with a fine cell; return whether the budget lasted.
 
-        Return whether the budget lasted. If a fine cell would not be much finer than the earlier
-        one, no query is made, and the result is True.
+        No comparison is made, and the result is True, if the fine cell would have at least 60% of
+        the half-width of the latest comparison of the query.
         """
         positions = np.array([position])
         release = self.release
         prediction = self._predict(positions)
         half_widths = self._fine_half_widths(policy, positions, prediction, is_leader=True)
-        half_widths = np.maximum(half_widths, self.relaxed_to[position])
+        half_widths = np.maximum(half_widths, self.min_thresholds[position])
         if not half_widths[0] < 0.6 * self.cell_half_widths[position]:
             return True
         coarse_lower = self.cell_lower[position]
@@ -710,23 +721,24 @@ class GradedRelease:
             return False
         self.code.n_fine += 1
         release.refined_cells.append([position, cell])
-        mass = self._mass_given_cell(coarse_lower, coarse_upper, prediction)
-        self._record(comparison, n_answered, cell, prediction, mass)
+        cell_masses = self._masses_given_cell(coarse_lower, coarse_upper, prediction)
+        self._record(comparison, n_answered, cell, prediction, cell_masses)
         self._learn(position)
         release.relaxed[position] = False
         return True
 
-    def _mass_given_cell(self, cell_lower, cell_upper, prediction):
-        """Return a function like ``code.masses``, given that the value lies in a released cell.
+    def _masses_given_cell(self, cell_lower, cell_upper, prediction):
+        """Return a function for probabilities of intervals, given that a score lies in a cell.
 
-        Values outside have a small weight. ``cell_lower``, ``cell_upper``: ends of that cell;
-        ``prediction``: of the value.
+        It takes ends and a predictive distribution, as ``code.masses`` does, and returns an array
+        of shape (n_components, 1). Scores outside of the cell have a small weight.
+        ``cell_lower``, ``cell_upper``: ends of the cell. ``prediction``: of the score.
         """
         cell_lower = -math.inf if cell_lower <= 0.0 else cell_lower
         cell_upper = math.inf if cell_upper >= 1.0 else cell_upper
         cell_mass = self.code.masses(cell_lower, cell_upper, *prediction)
 
-        def mass(low, high, *distribution):
+        def masses(low, high, *distribution):
             inner_low = np.maximum(low, cell_lower)
             inner_high = np.minimum(high, cell_upper)
             inner_mass = 0.0
@@ -735,18 +747,14 @@ class GradedRelease:
             mass_of_any_value = self.code.masses(low, high, *distribution)
             return (1.0 - _OUTSIDE) * inner_mass / cell_mass + _OUTSIDE * mass_of_any_value
 
-        return mass
+        return masses
 
     def _predict(self, positions: Array) -> Prediction:
-        """Return the predictive distributions of the values at these positions.
-
-        Deviations, and limits of the drifts, are smaller for scores that vary less than in the
-        worst case.
-        """
+        """Return the predictive distributions of the scores at these positions."""
         relative_deviations = self.relative_deviations[positions]
         cv_scores = self.cv_scores[positions]
         centers, drifts = self.code.predict(cv_scores)
-        score_deviations = self.deviation(positions, centers) * relative_deviations
+        score_deviations = self.score_deviations(positions, centers) * relative_deviations
         max_drifts = np.maximum(OFFSET_DEVIATION * relative_deviations, np.abs(centers - cv_scores))
         deviations = score_deviations * np.sqrt(self.training_factors[positions])
         return Prediction(centers, deviations, np.minimum(drifts, max_drifts))
@@ -754,43 +762,43 @@ class GradedRelease:
     def _fine_half_widths(self, policy, positions, prediction, *, is_leader):
         """Return the half-widths of fine cells at these positions, in units of [0, 1].
 
-        They are at least the noise margins. ``is_leader``: whether scores are expected to vary as
-        on the training set; otherwise as in the worst case.
+        They are at least the noise margins. ``prediction``: of the scores. ``is_leader``: whether
+        scores have their expected standard deviations; otherwise those of the worst case.
         """
         half_widths = fine_half_width(
             policy,
             self.code,
             predictions=prediction.centers,
-            deviation=lambda predictions: self.deviation(positions, predictions),
+            deviation=lambda predictions: self.score_deviations(positions, predictions),
             training_factor=self.training_factors[positions],
             drift=prediction.drifts,
             relative_deviation=self.relative_deviations[positions] if is_leader else 1.0,
             rank_lengths=self.release.rank_lengths[positions],
             is_single_query=self.order.size == 1,
         )
-        margin, _ = self.margins(self.n_rounds + self.release.n_above)
+        margin, _ = self.noise_margins(self.n_rounds + self.release.n_above)
         return np.maximum(half_widths, margin * self.sensitivities[positions])
 
-    def _record(self, comparison, n_answered, cell, prediction, mass):
+    def _record(self, comparison, n_answered, cell, prediction, cell_masses):
         """Record the replies to the first ``n_answered`` queries of a comparison.
 
         All are "below", but the last one is "above" if ``cell``, the number of its cell, is not
-        None. ``mass(low, high, *prediction)`` returns probabilities of intervals, of shape
-        (n_components, n_intervals).
+        None. ``prediction``: of the scores. ``cell_masses(low, high, *prediction)`` returns
+        probabilities of intervals, of shape (n_components, n_intervals).
         """
         n_below = n_answered - (cell is not None)
-        margin_below, margin_above = self.margins(self.n_rounds + self.release.n_above)
+        margin_below, margin_above = self.noise_margins(self.n_rounds + self.release.n_above)
         if n_below:
-            self._record_below(comparison, n_below, prediction, mass, margin_below)
+            self._record_below(comparison, n_below, prediction, cell_masses, margin_below)
         if cell is not None:
-            self._record_above(comparison, n_below, cell, prediction, mass, margin_above)
+            self._record_above(comparison, n_below, cell, prediction, cell_masses, margin_above)
 
-    def _record_below(self, comparison, n_below, prediction, mass, margin):
+    def _record_below(self, comparison, n_below, prediction, cell_masses, margin):
         """Record the replies "below" of the first ``n_below`` queries of a comparison.
 
-        ``prediction``: distributions of the values. ``mass(low, high, *prediction)`` returns
-        probabilities of intervals, of shape (n_components, n_below). ``margin``: of the noise, in
-        units of [0, 1], at sensitivity ``1/n``.
+        ``prediction``: of the scores. ``cell_masses(low, high, *prediction)`` returns probabilities
+        of intervals, of shape (n_components, n_below). ``margin``: of the noise, in units of
+        [0, 1], at sensitivity ``1/n``.
         """
         release = self.release
         positions = comparison.positions[:n_below]
@@ -801,32 +809,34 @@ class GradedRelease:
         inner_distances = (1.0 - _RIM) * thresholds
         inner_lower = np.where(lower <= 0.0, -np.inf, predictions - inner_distances)
         inner_upper = np.where(upper >= 1.0, np.inf, predictions + inner_distances)
-        masses = mass(inner_lower, inner_upper, *prediction.take(slice(n_below)))
-        release.released += self.code.charge(np.log((1.0 - _CROSSING) * masses))
+        masses = cell_masses(inner_lower, inner_upper, *prediction.take(slice(n_below)))
+        release.released_nats += self.code.charge(np.log((1.0 - _CROSSING) * masses))
         self._narrow(positions, lower, upper, thresholds, margin * self.sensitivities[positions])
         release.values[positions] = predictions
         release.answered[positions] = True
 
-    def _record_above(self, comparison, index, cell, prediction, mass, margin):
-        """Record the reply "above" of the query at ``index``, released in the cell ``cell``.
+    def _record_above(self, comparison, index, cell, prediction, cell_masses, margin):
+        """Record the reply "above" of the query at ``index`` of a comparison.
 
-        ``margin``: of the noise, in units of [0, 1], at sensitivity ``1/n``.
+        ``cell``: number of its cell. ``prediction``: of the scores. ``cell_masses(low, high,
+        *prediction)`` returns probabilities of intervals, of shape (n_components, 1). ``margin``:
+        of the noise, in units of [0, 1], at sensitivity ``1/n``.
         """
         release = self.release
-        selection = slice(index, index + 1)
-        positions = comparison.positions[selection]
-        cells = comparison.cells(index)
-        low, high = cells.edges(cell)
-        central_low, central_high = cells.central_edges()
-        distribution = prediction.take(selection)
-        cell_mass = mass(low, high, *distribution)
+        one_query = slice(index, index + 1)
+        positions = comparison.positions[one_query]
+        possible_cells = comparison.cells(index)
+        low, high = possible_cells.edges(cell)
+        central_low, central_high = possible_cells.central_edges()
+        distribution = prediction.take(one_query)
+        cell_mass = cell_masses(low, high, *distribution)
         inner_low = max(low, central_low)
         inner_high = min(high, central_high)
         central_mass = 0.0
         if inner_low < inner_high:
-            central_mass = mass(inner_low, inner_high, *distribution)
+            central_mass = cell_masses(inner_low, inner_high, *distribution)
         surprise_mass = np.maximum(cell_mass - central_mass, 0.0)
-        release.released += self.code.charge(
+        release.released_nats += self.code.charge(
             np.log((1.0 - _CROSSING) * surprise_mass + _CROSSING * cell_mass)
         )
         half_width = comparison.surprise_half_widths[index]
@@ -835,23 +845,23 @@ class GradedRelease:
         release.above[positions] = release.answered[positions] = True
         value = 0.5 * (max(low, 0.0) + min(high, 1.0))
         if comparison.grid_steps[index] > 0.0:
-            value = min((cell + 0.5) * cells.width, 1.0)
+            value = min((cell + 0.5) * possible_cells.width, 1.0)
         release.values[positions] = value
 
     def _narrow(self, positions, low, high, half_width, margin):
         """Intersect the cells of these positions, with and without noise margins, with new ones.
 
-        ``low`` and ``high`` are the ends of the new cells, without the noise margins ``margin``,
-        and ``half_width`` are the half-widths that they were released with. Ends stay in [0, 1].
+        ``low``, ``high``: ends of the new cells, without noise margins. ``half_width``: their
+        nominal half-widths. ``margin``: noise margins, in units of [0, 1].
         """
         release = self.release
         stored_ends = (
             (release.lower, release.upper, margin),
             (self.cell_lower, self.cell_upper, 0.0),
         )
-        for lower, upper, slack in stored_ends:
-            new_lower = np.minimum(np.maximum(low - slack, 0.0), 1.0)
-            new_upper = np.minimum(np.maximum(high + slack, 0.0), 1.0)
+        for lower, upper, added_margin in stored_ends:
+            new_lower = np.minimum(np.maximum(low - added_margin, 0.0), 1.0)
+            new_upper = np.minimum(np.maximum(high + added_margin, 0.0), 1.0)
             # NaN: the query has no earlier cell.
             common_lower = np.fmax(lower[positions], new_lower)
             common_upper = np.fmin(upper[positions], new_upper)
@@ -862,15 +872,15 @@ class GradedRelease:
         self.cell_half_widths[positions] = half_width
 
     def _middle(self, position):
-        """Return the middle of the released cell of a query; noise margins are not part of it."""
+        """Return the middle of the released cell of the query at a position."""
         return 0.5 * (self.cell_lower[position] + self.cell_upper[position])
 
     def _learn(self, position):
-        """Update the predictive code with the released cell of a position."""
+        """Update the predictive code with the released cell of the query at a position."""
         value = self._middle(position)
         half_width = 0.5 * (self.cell_upper[position] - self.cell_lower[position])
         # The deviation at the released value, not at the prediction.
-        deviation = self.deviation(np.array([position]), np.array([value]))[0]
+        deviation = self.score_deviations(np.array([position]), np.array([value]))[0]
         deviation *= self.relative_deviations[position]
         score_scale, _ = self.code.scales()
         difference_variance = (score_scale * deviation) ** 2 * self.training_factors[position]
@@ -883,7 +893,7 @@ class GradedRelease:
         )
 
     def _best_guesses(self):
-        """Return the prediction of every answered value, clipped to its cell; else -inf."""
+        """Return predicted scores, clipped to their cells; -inf for unanswered queries."""
         centers, _ = self.code.predict(self.cv_scores)
         guesses = np.minimum(np.maximum(centers, self.cell_lower), self.cell_upper)
         return np.where(self.release.answered, guesses, -np.inf)

@@ -40,11 +40,11 @@ _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # half-widths, as fractions of 
 
 
 class _SingleQueryWidths(NamedTuple):
-    """Widths of a next single query with a score near 1/2, as fractions of the range."""
+    """Widths for a single next query with a score near 1/2, as fractions of the range."""
 
     threshold: float  # distance from the prediction at which the query is corrected
     cell: float  # half-width of its cell, noise margin included
-    sampling: float  # half-width for sampling
+    sampling: float  # additional half-width by sampling
 
 
 def _single_query_widths(
@@ -53,7 +53,7 @@ def _single_query_widths(
     model: CorrelationModel,
     code: PredictiveCode | None = None,
 ) -> _SingleQueryWidths:
-    """Return the widths of a next single query with a score near 1/2.
+    """Return threshold and half-widths of a single next query with a score near 1/2.
 
     ``totals``: of the ledger. ``model``: dependence of the records. ``code``: predictive code
     after the batches so far; None for a new holdout.
@@ -92,9 +92,9 @@ _USEFUL_HALF_WIDTH = 0.1
 
 
 def warn_if_vacuous(settings: Calibration, model: CorrelationModel) -> bool:
-    """Warn if even the interval of a first score near 1/2 is [0, 1]; return whether it is.
+    """Warn if the interval of a first score of 1/2 would be [0, 1]; return whether it would.
 
-    ``model``: dependence of the records.
+    ``settings``: of a new holdout. ``model``: dependence of its records.
     """
     widths = _single_query_widths(LedgerTotals(), settings, model)
     first_half_width = widths.cell + widths.sampling
@@ -127,9 +127,9 @@ def warn_if_vacuous(settings: Calibration, model: CorrelationModel) -> bool:
 
 
 def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
-    """Return the current guarantee of the holdout of a :class:`HoldoutAccountant`.
+    """Return the certificate of a holdout.
 
-    ``ledger_state``: :class:`LedgerState` of its ledger.
+    ``account``: HoldoutAccountant. ``ledger_state``: LedgerState of its ledger.
     """
     totals = ledger_state.totals
     settings = account.settings
@@ -148,7 +148,6 @@ def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
     if not totals.closed:
         tail = ModelTail(model, settings.n)
         final_half_width = report_half_width(totals, settings, tail, 0.5, n_attempts=n_unfinished)
-    n_approximate, n_without_interval = _count_intervals(totals, ledger_state)
     dp_epsilon, bdp_epsilon = _privacy_levels(totals, settings, model)
     return HoldoutCertificate(
         confidence_level=confidence_level(settings.beta),
@@ -161,14 +160,7 @@ def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
             correlation=model.describe(),
             target=estimand_text(scheme),
         ),
-        answers=AnswerCounts(
-            n_answers=totals.n_answered,
-            n_relaxed=totals.n_relaxed,
-            n_approximate=n_approximate,
-            n_without_interval=n_without_interval,
-            information_spent=information_spent(totals, settings)[0],
-            next_code_length=next_code_length(totals, settings)[0],
-        ),
+        answers=_answer_counts(totals, settings, ledger_state),
         mechanism=MechanismSettings(
             arguments=settings.mechanism_arguments(),
             threshold=widths.threshold,
@@ -193,9 +185,9 @@ def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
 def _privacy_levels(
     totals: LedgerTotals, settings: Calibration, model: CorrelationModel
 ) -> tuple[float, float]:
-    """Return the DP and the BDP level: for life with a budget, else those spent so far.
+    """Return the DP and the BDP level (epsilon): for life with a budget, else those spent so far.
 
-    Both are infinite if no finite level holds.
+    Both are infinite if no finite level is valid.
     """
     dp_epsilon = totals.dp_epsilon
     if settings.budget is not None and dp_epsilon is not None:
@@ -207,29 +199,34 @@ def _privacy_levels(
     return dp_epsilon, bdp_epsilon
 
 
-def _count_intervals(totals: LedgerTotals, ledger_state: Any) -> tuple[int, int]:
-    """Return the number of answers with an approximate interval, and of those without any."""
-    if not totals.has_approximate:
-        return 0, 0
-    interval_types = [answer.interval for answer in ledger_state.history()]
-    return interval_types.count("approximate"), interval_types.count("none")
+def _answer_counts(totals: LedgerTotals, settings: Calibration, ledger_state: Any) -> AnswerCounts:
+    """Return the counts of answers and of their interval types, and the code lengths."""
+    interval_types = []
+    if totals.has_approximate:
+        interval_types = [answer.interval for answer in ledger_state.history()]
+    return AnswerCounts(
+        n_answers=totals.n_answered,
+        n_relaxed=totals.n_relaxed,
+        n_approximate=interval_types.count("approximate"),
+        n_without_interval=interval_types.count("none"),
+        information_spent=information_spent(totals, settings)[0],
+        next_code_length=next_code_length(totals, settings)[0],
+    )
 
 
 def report_half_width(
     totals, settings, tail, score, *, n_attempts, unit_variance=math.nan, class_counts=None
 ):
-    """Return the expected half-width of a final report on one score, if it were given now.
-
-    It is a fraction of the range of scores.
+    """Return the expected half-width of a final report now on one score, in units of [0, 1].
 
     Parameters
     ----------
     totals : LedgerTotals
-        Totals of the latest record in the ledger.
+        Totals of the ledger before the report.
     settings : Calibration
         Failure probabilities and noise of the holdout.
     tail : Tail
-        Concentration of the score.
+        Concentration bound of the score.
     score : float
         Expected score, in [0, 1].
     n_attempts : int
@@ -237,8 +234,8 @@ def report_half_width(
     unit_variance : float, default=nan
         Expected variance of a unit's mean score; NaN if it is not known.
     class_counts : tuple of int, optional
-        Of ROC AUC, the expected numbers of independent units of both classes. None for other
-        scores, and if units are not alike.
+        For ROC AUC, expected numbers of negative and positive units. None for other scores, and
+        if units are not independent and exchangeable.
     """
     length, _ = next_code_length(totals, settings, is_report=True, n_attempts=n_attempts)
     log_one_sided = math.log(settings.sampling_failure / 2.0) - length
@@ -259,21 +256,22 @@ def report_half_width(
 
 
 def _betting_half_width(mean, variance, n_units, log_inverse_alpha):
-    """Return the half-width of a mean by bets on units whose scores have a beta distribution.
+    """Return the expected half-width of a betting interval for the mean score of units.
 
-    Bets of at most 1,000 units are simulated. ``mean`` and ``variance``: expected of a unit's
-    score. ``log_inverse_alpha``: minus the log of the failure probability of one side.
+    Scores of at most 1,000 units are simulated by quantiles of a beta distribution. ``mean``,
+    ``variance``: expected, of a unit's score. ``log_inverse_alpha``: minus the log of the failure
+    probability of one side.
     """
     center = min(max(mean, 1e-6), 1.0 - 1e-6)
     bounded_variance = min(max(variance, 1e-12), 0.99 * center * (1.0 - center))
     concentration = center * (1.0 - center) / bounded_variance - 1.0
     n_simulated = min(n_units, _MAX_SIMULATED_UNITS)
     probabilities = (np.arange(n_simulated) + 0.5) / n_simulated
-    scores = beta_distribution.ppf(
+    unit_scores = beta_distribution.ppf(
         probabilities, center * concentration, (1.0 - center) * concentration
     )
     return expected_betting_half_width(
-        np.nan_to_num(scores),
+        np.nan_to_num(unit_scores),
         n_units,
         moments=UnitMoments(center, bounded_variance, 1.0),
         log_inverse_alpha=log_inverse_alpha,
@@ -281,34 +279,34 @@ def _betting_half_width(mean, variance, n_units, log_inverse_alpha):
 
 
 def half_width_components(answer, settings, model):
-    """Return the components of the half-width of an answer in [0, 1], from its own record.
+    """Return three components of the half-width of a recorded answer, in units of [0, 1].
 
-    They are for sampling (one fixed query), for all other queries (mainly its code length), and for
-    resolution with noise, as fractions of the range. None for a query that was not answered, or
-    whose shape was not recorded. ``model``: dependence of the records.
+    They are for sampling as if it were the only query, for the other queries, and for resolution
+    with noise. None for a query that was not answered, or whose shape was not recorded.
+    ``answer``: AnswerRecord with a score in [0, 1]. ``model``: dependence of the records.
     """
     if not answer.answered or answer.shape is None:
         return None
     tail = score_tail(model, settings.n, **answer.shape)
     answer_half_width = 0.5 * (answer.upper - answer.lower)
     log_one_sided = math.log(settings.sampling_failure / 2.0) - answer.code_length
-    half_width_of_one_query = half_width_at(tail, answer.value, math.log(settings.beta / 2.0))
-    half_width_after_queries = half_width_at(tail, answer.value, log_one_sided)
-    if not half_width_after_queries > 0.0:  # as for a score that is known by construction
+    only_query_half_width = half_width_at(tail, answer.value, math.log(settings.beta / 2.0))
+    sampling_half_width = half_width_at(tail, answer.value, log_one_sided)
+    if not sampling_half_width > 0.0:  # as for a score that is known by construction
         return 0.0, 0.0, answer_half_width
     # If scores vary little, both components shrink by the same factor (G15).
-    shrinkage = min(1.0, answer_half_width / half_width_after_queries)
-    sampling = shrinkage * half_width_of_one_query
-    adaptivity = shrinkage * (half_width_after_queries - half_width_of_one_query)
-    noise = answer_half_width - shrinkage * half_width_after_queries
+    shrinkage = min(1.0, answer_half_width / sampling_half_width)
+    sampling = shrinkage * only_query_half_width
+    adaptivity = shrinkage * (sampling_half_width - only_query_half_width)
+    noise = answer_half_width - shrinkage * sampling_half_width
     return sampling, adaptivity, noise
 
 
 def estimand_text(scheme, forecast_horizon=1):
-    """Return the target of intervals as text, such as new records or these dates (theory G26, G27).
+    """Return the records that intervals refer to as text (theory G26, G27).
 
-    ``forecast_horizon``: for dates, the number of dates from the forecast to
-    its outcome. With 1, the calendar determines the condition in the text.
+    ``scheme``: SamplingScheme of the holdout. ``forecast_horizon``: for records in time order, the
+    number of dates from a forecast to its outcome; 1: the calendar of the scheme applies.
     """
     if scheme.calendar is None:
         return "new records like these" if scheme.target == "new records" else scheme.target
@@ -322,12 +320,14 @@ def estimand_text(scheme, forecast_horizon=1):
 
 
 def states_privacy(settings: Calibration) -> bool:
-    """Return whether a level of privacy was asked for."""
+    """Return whether a numeric ``epsilon`` or ``calibration="zhao2017"`` is set."""
     return settings.parameters["epsilon"] != "auto" or settings.tau is not None
 
 
 def required_records_text(goals, half_width, scheme, range_length=1.0):
-    """Return a text on the additional units for a clearly smaller half-width, or an empty text.
+    """Return text on the additional units that reduce a half-width to a goal, or an empty text.
+
+    The goal is the first one of at most 80% of ``half_width``.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ def required_records_text(goals, half_width, scheme, range_length=1.0):
     half_width : float
         Half-width with the present units, as a fraction of the range.
     scheme : SamplingScheme
-        Units of the holdout.
+        Sampling units of the holdout.
     range_length : float, default=1.0
         Length of the range of scores, in score units.
     """
@@ -354,7 +354,7 @@ def _assumptions(account, ledger_state):
     settings = account.settings
     model = account.dependence
     is_judged_by_date = model.sampling_scheme(settings.n).calendar is not None
-    lines = [
+    assumptions = [
         "rows are in time order, and which dates are held out did not depend on outcomes"
         if is_judged_by_date
         else "the declared correlation is right",
@@ -363,35 +363,38 @@ def _assumptions(account, ledger_state):
         *model.caveats,
     ]
     if account.allows_shared_rows or ledger_state.notes(SystemNote.SHARED_ROWS):
-        lines.append(
+        assumptions.append(
             "training records that equal holdout records are other records that look the same "
             "(allowed by allow_shared_rows)"
         )
     if totals.has_pairs:
-        lines.append("records of one class are identically distributed (for ROC AUC)")
+        assumptions.append("records of one class are identically distributed (for ROC AUC)")
     if totals.has_ratios:
-        lines.append("records are identically distributed (for precision, Jaccard and F1)")
+        assumptions.append("records are identically distributed (for precision, Jaccard and F1)")
     if settings.cut_failure > 0:
-        lines.append(
+        assumptions.append(
             "the holdout was cut from the sequence of the training data with the declared gap "
             f"({settings.cut_failure:.2g} of the failure probability pays for it)"
         )
     if account.path is None:
-        lines.append(
+        assumptions.append(
             _assumption_on_memory(
                 has_other_account=bool(ledger_state.notes(SystemNote.ANOTHER_ACCOUNT))
             )
         )
     if account.seed is not None or totals.seeded:
-        lines.append(
+        assumptions.append(
             "fixed random_state, for tests only: no one who queries the holdout knows the seed, "
             "which reveals the noise"
         )
-    return tuple(lines)
+    return tuple(assumptions)
 
 
 def _assumption_on_memory(*, has_other_account):
-    """Return the assumption on a holdout without a ledger."""
+    """Return the assumption on a holdout with its ledger in memory, as text.
+
+    ``has_other_account``: whether another holdout of the process answered on the same targets.
+    """
     if has_other_account:
         return (
             "kept in memory only, and another account had answered about the same targets in this "
@@ -405,7 +408,7 @@ def _assumption_on_memory(*, has_other_account):
 
 
 def _notes(totals, *, settings, model, n_unfinished):
-    """Return further notes for the reader of a certificate, in a tuple.
+    """Return the notes of a certificate, a tuple of texts.
 
     ``totals``: of the ledger. ``model``: dependence of the records. ``n_unfinished``: number
     of final reports that did not finish.
@@ -432,12 +435,12 @@ def _notes(totals, *, settings, model, n_unfinished):
         continuation = "" if totals.closed else "; without a budget they keep growing"
         notes.append(f"privacy levels are those spent so far{continuation}")
     if settings.tau is not None:
-        notes.append(_zhao_line(settings, model=model, n_answered=totals.n_answered))
+        notes.append(_zhao_note(settings, model=model, n_answered=totals.n_answered))
     return tuple(notes)
 
 
 def _theorem_note(totals: LedgerTotals, settings: Calibration) -> str:
-    """Return the note on the theorem that the next answer rests on; leakage must be bounded."""
+    """Return the note on the theorem of the next answer, for a holdout with a leakage bound."""
     nats, theorem = next_code_length(totals, settings)
     basis = "leakage, that is Bayesian differential privacy (G1)"
     comparison = ""
@@ -454,8 +457,8 @@ def _theorem_note(totals: LedgerTotals, settings: Calibration) -> str:
     )
 
 
-def _zhao_line(settings, *, model, n_answered):
-    """Return the note on the premises of Zhao's Theorem 2.
+def _zhao_note(settings, *, model, n_answered):
+    """Return the note on the number of records that Theorem 2 of Zhao 2017 needs.
 
     ``model``: dependence of the records. ``n_answered``: number of queries answered so far.
     """

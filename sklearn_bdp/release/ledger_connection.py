@@ -1,4 +1,4 @@
-"""The ledger of a holdout in this process: opened again after a pickle, or only read."""
+"""Connection of a holdout in this process to its ledger."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from sklearn_bdp.utils.process import PICKLED_LEDGERS
 
 
 class LedgerConnection:
-    """Opened ledger of one holdout.
+    """Connection to the ledger of one holdout, opened again after unpickling.
 
-    A connection from a pickle opens the ledger again. But a ledger in the memory of another process
-    can only be read, in the state that was pickled.
+    A ledger in the memory of another process can only be read, in the state that was pickled.
 
     Parameters
     ----------
     path : Path, LedgerURL, Backend or None
-        Where the ledger is; None: in the memory of this process.
+        Location of the ledger; None: in the memory of this process.
     header : dict
         Header of a new ledger. An existing one must agree with it.
     timeout : float
         Longest wait for other threads and processes, in seconds.
     notes : dict
-        Notes that a new ledger starts with.
+        Contents of the notes that a new ledger starts with, by name.
     older_data : callable or None
         Returns the digest of the records in ledgers of version 0.1.
     """
@@ -46,16 +45,16 @@ class LedgerConnection:
         self.path = path
         self.token = secrets.token_hex(16)
         self.timeout = timeout
-        # Of a pickle: the head to detect a ledger restored from an older copy, and, of a ledger in
-        # memory, its state.
+        # Set in a pickle: number and digest of the latest entry, to detect a ledger restored from
+        # an older copy, and the state of a ledger in memory.
         self._head: tuple[int, str] | None = None
         self._snapshot: LedgerState | None = None
         self._ledger: Ledger | None = Ledger(
             path, header=header, timeout=timeout, notes=notes, older_data=older_data
         )
         self.header = self._ledger.header
-        names = ("data", "columns", "correlation", "parameters")
-        self.identity = {name: header.get(name) for name in names}
+        identity_keys = ("data", "columns", "correlation", "parameters")
+        self.identity = {key: header.get(key) for key in identity_keys}
         # An upgraded ledger identifies its records by the digest of the version that made it.
         self.identity["data"] = self.header["data"]
 
@@ -81,7 +80,7 @@ class LedgerConnection:
 
     @property
     def secret_text(self) -> str | None:
-        """Secret state of the latest entry that has one, as text; None before such an entry."""
+        """JSON text of the latest secret state in the ledger; None if it has none."""
         return self._open().secret_text
 
     @contextlib.contextmanager
@@ -98,7 +97,7 @@ class LedgerConnection:
             yield ledger_state
 
     def write_transaction(self) -> contextlib.AbstractContextManager[LedgerState]:
-        """Return a transaction that adds to the ledger."""
+        """Return a context manager of the ledger's state, which can append one entry."""
         return self._open().transaction(write=True)
 
     def close(self) -> None:
@@ -107,7 +106,7 @@ class LedgerConnection:
             self._ledger.close()
 
     def _open(self) -> Ledger:
-        """Return the ledger of this process, opened if necessary.
+        """Return the opened ledger.
 
         Raise ProcessBoundaryError if it is in the memory of another process.
         """

@@ -1,4 +1,4 @@
-"""Comparison of training data with a holdout: charged and recorded before it is reported (G21)."""
+"""Check of training data for holdout records, charged and recorded before it is reported (G21)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 
 @strip_traceback_frames
 def check_overlap(holdout: Any, training_data: Any, *, explicit: bool = False) -> str:
-    """Compare training data with a holdout; return an additional assumption or an empty text.
+    """Compare training data with a holdout; return an assumption on shared groups, or "".
 
-    More shared rows than chance explains raise SharedRecordsError, and training labels of which the
-    holdout has none raise ValueError. Other findings give a warning. A repeated comparison is free.
-    The outcome of a new one is charged and recorded before it is reported. Under a declared level
-    of privacy, and after closing, nothing is compared.
+    Raise SharedRecordsError for more shared rows than chance explains, and ValueError for training
+    labels of which the holdout has none. Warn of shared groups and of missing classes. The outcome
+    of a new comparison is charged and recorded. Records known from earlier comparisons are not
+    compared again, and nothing is compared after a final report, or if the calibration
+    ``is_private``.
 
     Parameters
     ----------
@@ -52,9 +53,9 @@ def check_overlap(holdout: Any, training_data: Any, *, explicit: bool = False) -
 
 @strip_traceback_frames
 def _recorded_finding(holdout, training_data):
-    """Return the name of the recorded or new finding on training data, None without one.
+    """Return the name of the finding on training data, from a recorded or a new check.
 
-    A new check is charged and recorded. Also None for a closed holdout.
+    None without a finding, and after a final report. A new check is charged and recorded.
     """
     with holdout.account.write_transaction() as ledger_state:
         totals = ledger_state.totals
@@ -67,7 +68,7 @@ def _recorded_finding(holdout, training_data):
         finding = training_data.finding(
             holdout.X, holdout.y, holdout.dependence, compare_rows=not holdout.allow_shared_rows
         )
-        length = outcome_code_length(
+        outcome_nats = outcome_code_length(
             n_checks=len(earlier_checks),
             n_complaints=sum(check["finding"] is not None for check in earlier_checks),
             complaint=finding is not None,
@@ -76,7 +77,7 @@ def _recorded_finding(holdout, training_data):
         totals = dataclasses.replace(
             totals,
             time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
-            released=totals.released + length,
+            released=totals.released + outcome_nats,
             dp_epsilon=None,  # no finite level of privacy is valid from now on
         )
         checks = {"of": training_data.digest, "finding": finding}

@@ -1,4 +1,4 @@
-"""Preview of the next batch of a holdout: expected widths and cost, from public numbers."""
+"""Preview of the next batch of a holdout: expected half-widths and code lengths."""
 
 from __future__ import annotations
 
@@ -44,29 +44,28 @@ _N_CELLS = 200  # cells on each side of the central one, in expected code length
 
 @dataclasses.dataclass(frozen=True)
 class Preview(RenderedResult):
-    """Expected widths and cost of the next batch.
+    """Expected half-widths and code lengths of the next batch.
 
     Parameters
     ----------
     n_queries : int
         Number of queries in the batch.
     score : float
-        The score that all queries are expected to have: in [0, 1], or in score units after
+        Expected score of all queries, in [0, 1]. Scores and half-widths are in score units after
         :meth:`in_units`.
     half_width : float
-        Half-width of the interval of the leader, if it is not surprising, in the same units.
+        Expected half-width of the interval of the leader, which is the query with the best rank.
     half_width_others : float
-        The same for a query that does not lead, with the middle rank; that of the leader if there
-        is one query only.
+        Expected half-width for the query with the middle rank; ``half_width`` for one query.
     code_length : float
         Code length of the leader in nats.
     expected_spending : float
-        Nats that the batch is expected to add for all later ones, if cross-validation is as often
-        wrong as it was so far.
+        Expected code length of the released cells of the batch in nats, if cross-validation is
+        wrong about as often as it was so far.
     half_width_final : float
-        Half-width of a final report on such a score, if it were given now instead.
+        Expected half-width of a final report now, instead of the batch, on this score.
     note : str, default=""
-        Sentence on the share of positive records if it was assumed or recorded, else empty.
+        Sentence on the proportion of positive records, if it was assumed or recorded.
     rows : tuple of RowForecast, default=()
         Forecast rows of a final report now; see
         :meth:`sklearn_bdp.ReusableHoldoutSearchCV.preview`.
@@ -147,7 +146,7 @@ def preview_batch(
     prevalence=None,
     training_variance=math.nan,
 ):
-    """Return the :class:`Preview` of a batch whose queries have the same predicted score.
+    """Return the :class:`Preview` of a batch whose queries have the same cross-validated score.
 
     Parameters
     ----------
@@ -156,15 +155,15 @@ def preview_batch(
     ledger_state : LedgerState
         State of the ledger.
     score : float
-        Predicted score, in [0, 1].
+        Cross-validated score of all queries, in [0, 1].
     n_train : float
-        Number of records behind the cross-validated score.
+        Number of training records that the cross-validated score is from.
     n_queries : int, default=1
         Number of queries in the batch.
     metric : BoundedMetric, default=None
         Metric of the scores; None for accuracy.
     prevalence : float, default=None
-        Proportion of positive records, for scores by class.
+        Proportion of positive records, for metrics with class counts.
     training_variance : float, default=nan
         Variance of a record's cross-validated score, in squared units of [0, 1]; NaN if it is not
         known.
@@ -200,15 +199,9 @@ def preview_batch(
         prediction=_predict(code, tail, score, variance, units, n_train, settings.n),
     )
     cells = batch.cell_half_widths()
-    half_width = batch.interval_half_width(cells.leader, batch.rank_lengths[0])
-    expected_spending = batch.expected_spending(cells)
-    variance_plan = batch.variance_plan(variance, n_train)
-    if variance_plan is not None:
-        half_width = min(half_width, batch.half_width_by_variance(cells.leader, variance_plan))
-        metric_name = "" if metric is None else metric_key(metric)
-        expected_spending += code.copy().charge_limit(
-            metric_name, code.first_limit(metric_name), len(RELATIVE_LIMITS)
-        )
+    half_width, expected_spending = _leader_forecast(
+        batch, cells, variance_plan=batch.variance_plan(variance, n_train), metric=metric
+    )
     half_width_others = half_width
     if n_queries > 1:
         middle_rank_length = batch.rank_lengths[(n_queries - 1) // 2]
@@ -234,8 +227,25 @@ def preview_batch(
     )
 
 
+def _leader_forecast(batch, cells, *, variance_plan, metric):
+    """Return the expected half-width of the leader and the expected spending of a batch in nats.
+
+    ``batch``: _PreviewedBatch. ``cells``: its _CellHalfWidths. ``variance_plan``: of the leader's
+    variance query, or None. ``metric``: None for accuracy.
+    """
+    half_width = batch.interval_half_width(cells.leader, batch.rank_lengths[0])
+    expected_spending = batch.expected_spending(cells)
+    if variance_plan is not None:
+        half_width = min(half_width, batch.half_width_by_variance(cells.leader, variance_plan))
+        metric_name = "" if metric is None else metric_key(metric)
+        expected_spending += batch.code.copy().charge_limit(
+            metric_name, batch.code.first_limit(metric_name), len(RELATIVE_LIMITS)
+        )
+    return half_width, expected_spending
+
+
 def _tail_of_metric(metric, model, n):
-    """Return the concentration bound of the scores of a metric, of accuracy if it is None.
+    """Return the concentration bound of the scores of a metric, or of accuracy for None.
 
     ``model``: dependence of the ``n`` holdout records.
     """
@@ -246,9 +256,10 @@ def _tail_of_metric(metric, model, n):
 
 
 def _expected_class_counts(metric, model, n):
-    """Return the expected numbers of holdout units of both classes, None if a report reads none.
+    """Return the expected numbers of negative and positive holdout units, for ROC AUC.
 
-    ``metric``: with its training class counts if it is ROC AUC, None for accuracy.
+    None for other metrics, and if units are not independent and exchangeable. ``metric``: with its
+    class counts; None for accuracy. ``model``: dependence of the ``n`` holdout records.
     """
     scheme = model.sampling_scheme(n)
     if metric is None or not (scheme.has_independent_units and scheme.exchangeable):
@@ -275,17 +286,17 @@ def _expected_variance(metric, training_variance, units, model, settings):
 
 
 class _Prediction(NamedTuple):
-    """Prediction of the scores of a previewed batch, in units of [0, 1]."""
+    """Prediction of the holdout scores of a previewed batch, in units of [0, 1]."""
 
     score: float  # the cross-validated one
-    #: Deviation of the difference between score and cross-validated score, in the worst case.
+    #: Standard deviation of score minus cross-validated score, in the worst case.
     worst_deviation: float
-    relative_deviation: float  # expected deviation, as a fraction of that in the worst case
-    drift: float  # deviation of the common offset
+    relative_deviation: float  # ratio of expected to worst-case standard deviation
+    drift: float  # standard deviation of the offset that scores share
 
     @property
     def deviation(self) -> float:
-        """Expected deviation of the difference between score and cross-validated score."""
+        """Expected standard deviation of score minus cross-validated score."""
         return self.worst_deviation * self.relative_deviation
 
 
@@ -294,21 +305,20 @@ def _predict(code, tail, score, variance, units, n_train, n):
 
     ``code``: predictive code after the batches so far. ``tail``: concentration bound of the scores.
     ``variance``: of a unit's mean score, NaN if it is not known. ``units``: sampling units of the
-    holdout. ``n_train``: number of records behind the cross-validated score. ``n``: number of
-    holdout records.
+    holdout. ``n_train``: number of training records. ``n``: number of holdout records.
     """
     score_deviation = float(tail.standard_deviation(score))
-    relative = 1.0
+    deviation_ratio = 1.0
     if math.isfinite(variance):
-        relative = float(
+        deviation_ratio = float(
             relative_deviation(score_deviation**2 / units.sum_of_squares, variance, n_train)
         )
     (center,), (drift,) = code.predict([score])
     return _Prediction(
         score=score,
         worst_deviation=score_deviation * math.sqrt(1.0 + n / n_train),
-        relative_deviation=relative,
-        drift=float(min(drift, max(OFFSET_DEVIATION * relative, abs(center - score)))),
+        relative_deviation=deviation_ratio,
+        drift=float(min(drift, max(OFFSET_DEVIATION * deviation_ratio, abs(center - score)))),
     )
 
 
@@ -326,14 +336,14 @@ class _CellHalfWidths(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class _PreviewedBatch:
-    """Next batch of a holdout, with queries of the same predicted score."""
+    """Next batch of a holdout, with queries of the same cross-validated score."""
 
     totals: LedgerTotals  # totals before the batch
     settings: Calibration
     model: CorrelationModel
     code: PredictiveCode  # after the batches so far
     length: float  # code length of the batch in nats, without ranks
-    tail: Any  # concentration of the scores
+    tail: Any  # concentration bound of the scores
     units: UnitWeights  # sampling units of the holdout
     n_queries: int
     prediction: _Prediction
@@ -345,14 +355,14 @@ class _PreviewedBatch:
 
     @property
     def log_one_sided(self):
-        """Log of the failure probability of one side of an interval, without the rank's length."""
+        """Log of the failure probability of one side of an interval, without the rank."""
         return math.log(self.settings.sampling_failure / 2.0) - self.length
 
     def cell_half_widths(self):
-        """Return the :class:`_CellHalfWidths` of the leader and of the others."""
+        """Return the :class:`_CellHalfWidths` of the batch."""
         settings = self.settings
         prediction = self.prediction
-        deviation = float(self.tail.standard_deviation(prediction.score))
+        score_deviation = float(self.tail.standard_deviation(prediction.score))
         margin_confirmed, margin_corrected = settings.noise_margins(self.totals.n_rounds)
         if settings.is_adaptive:
             policy = cell_width_policy(self.totals, settings, self.model, self.length)
@@ -361,7 +371,7 @@ class _PreviewedBatch:
                 self.code,
                 predictions=prediction.score,
                 deviation=self.tail.standard_deviation,
-                training_factor=(prediction.worst_deviation / deviation) ** 2,
+                training_factor=(prediction.worst_deviation / score_deviation) ** 2,
                 drift=prediction.drift,
                 relative_deviation=prediction.relative_deviation,
                 rank_lengths=self.rank_lengths[0],
@@ -375,7 +385,7 @@ class _PreviewedBatch:
         threshold = settings.threshold  # all queries are compared once
         if threshold is None:
             threshold = float(auto_threshold(0.5, settings.n_effective, settings.n))
-            threshold *= deviation / float(self.tail.standard_deviation(0.5))
+            threshold *= score_deviation / float(self.tail.standard_deviation(0.5))
         half_width = max(threshold + margin_confirmed, settings.resolution / 2.0 + margin_corrected)
         return _CellHalfWidths(half_width, half_width, half_width, half_width)
 
@@ -393,7 +403,7 @@ class _PreviewedBatch:
         """Return the plan of the leader's variance query, None if no such query is of use.
 
         ``variance``: expected variance of a unit's mean score, NaN if it is not known.
-        ``n_train``: number of records behind the cross-validated score.
+        ``n_train``: number of training records.
         """
         if not math.isfinite(variance):
             return None
@@ -428,7 +438,7 @@ class _PreviewedBatch:
         """Return the expected code length of the batch's released cells in nats.
 
         Cross-validation is expected to be wrong about as often as it was so far. ``cells``:
-        half-widths of the cells.
+        _CellHalfWidths of the batch.
         """
         code = self.code
         prediction = self.prediction
@@ -447,10 +457,9 @@ class _PreviewedBatch:
 def _expected_code_length(code, half_width, prediction, *, is_honest, tail_factor=1.0):
     """Return the expected code length of one released cell in nats.
 
-    If cross-validation is honest, the score deviates from its prediction like a normal variable. If
-    it is not honest, the score has the distribution of the code.
-    ``half_width``: of the cells. ``tail_factor`` multiplies the weights of the heavy-tailed
-    components of the code.
+    ``half_width``: of the cells, in units of [0, 1]. ``is_honest``: whether the score is normally
+    distributed about its prediction; otherwise it has the distribution of the code.
+    ``tail_factor`` multiplies the weights of the heavy-tailed components of the code.
     """
     cell_numbers = np.arange(-_N_CELLS, _N_CELLS + 1.0)
     n_cells = cell_numbers.size
@@ -472,9 +481,9 @@ def _expected_code_length(code, half_width, prediction, *, is_honest, tail_facto
 
 
 def _length_of_others(code, cells, prediction, *, n_others):
-    """Return the code length of the other queries in nats if they and the leader are confirmed.
+    """Return the code length in nats of all queries but the leader, if all are confirmed.
 
-    ``cells``: half-widths of the cells. ``n_others``: number of the other queries.
+    ``cells``: _CellHalfWidths. ``n_others``: number of queries without the leader.
     """
     if n_others == 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""Queries of how much the leaders' scores vary, after their batch (theory G15, G18)."""
+"""Queries of the variances of the leading scores of a batch (theory G15, G18)."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ LEADER_RANK_LENGTH = math.log(8.0)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SecondMoments:
-    """Released upper limits of how much the scores of a batch vary."""
+    """Released upper limits of the variation of scores in a batch."""
 
-    #: Position of each query whose variance was queried, and the step of its first confirmed limit,
-    #: None if no limit was confirmed. None without a plan.
+    #: Position of each query whose variance was queried, and the number, from 0, of the limit that
+    #: was confirmed, None if none was. None without a plan.
     cells: list[list[int | None]] | None = None
     #: Upper limits of mean squared deviations, or of ``Bets.ratio`` with a :class:`BettingPlan`, by
     #: position, noise margins included.
     limits: dict[int, float] = dataclasses.field(default_factory=dict)
-    released: float = 0.0  # code length in nats
+    released_nats: float = 0.0  # code length of the released limits
     n_rejected: int = 0  # limits that the holdout did not confirm
 
 
 def make_variance_plan(batch: QueryBatch, context: BatchContext, log_failure: float) -> Any:
-    """Return the plan of variance queries before a batch is answered, or None without a use.
+    """Return the plan of variance queries before a batch is answered; None if no query gains by it.
 
-    ``log_failure``: about the log of the failure probability of both ends of an interval.
+    ``log_failure``: approximate log of the failure probability of both ends of an interval.
     """
     code = context.code
     settings = context.settings
@@ -77,7 +77,7 @@ def plan_variation(
     kurtosis: Any = math.nan,
     margin: float,
 ) -> BettingPlan | VarianceLimitPlan:
-    """Return the plan of variance queries: bets on independent records, squares of other units.
+    """Return a BettingPlan for single records, and a VarianceLimitPlan for other units.
 
     ``are_records``: whether the units are single records. Other parameters as for
     :func:`~sklearn_bdp.intervals.bounds.plan_variance_limits`.
@@ -104,24 +104,27 @@ def plan_variation(
 
 
 def _variation(plan, batch, position):
-    """Return the statistic of one query that is compared with the limits of its plan, in [0, 1]."""
+    """Return the holdout statistic, in [0, 1], that is compared with the limits of a query's plan.
+
+    ``position``: of the query in the batch.
+    """
     if isinstance(plan, BettingPlan):
         return plan.bets(position).ratio(batch.record_scores[position])
     return float(plan.deviations(batch.unit_moments)[position])
 
 
 def record_influence(units: UnitWeights, settings: Any) -> float:
-    """Return a bound of the change of a mean square by one record, in units of 1/n; at least 1."""
+    """Return a bound, at least 1, of the change of a mean square by one record, in units of 1/n."""
     return max(1.0, settings.n * units.sensitivity)
 
 
 def release_second_moments(
     plan: Any, batch: QueryBatch, release: BatchRelease, context: BatchContext
 ) -> SecondMoments:
-    """Query the variances of the leaders' scores, of at most ``MAX_VARIANCE_QUERIES`` queries.
+    """Query upper limits of the variation of the leading scores; return the confirmed ones.
 
-    The ascending limits of the plan are tried from the code's ``first_limit`` of the metric on.
-    Nothing is queried if ``plan`` is None. A plan exists only for a holdout without a budget.
+    For each of at most ``MAX_VARIANCE_QUERIES`` queries, ascending limits are compared with the
+    holdout until one is confirmed. Nothing is queried if ``plan`` is None.
     """
     if plan is None:
         return SecondMoments()
@@ -134,7 +137,7 @@ def release_second_moments(
     for position in _leading_positions(plan, batch, release)[:MAX_VARIANCE_QUERIES]:
         # The metric of a query is public, as all that determines the order of the limits is.
         metric = batch.descriptions[position].metric or ""
-        limits = plan.limits_to_try(position).tolist()
+        ascending_limits = plan.limits_to_try(position).tolist()
         variation = np.array([_variation(plan, batch, position)])
         confirmed_step = None
         first_step = context.code.first_limit(metric)
@@ -145,48 +148,48 @@ def release_second_moments(
                 variance=batch.unit_variances[position],
                 kurtosis=batch.kurtosis[position],
             )
-            first_step = max(first_step, min(expected_step, len(limits) - 1))
-        for step in range(first_step, len(limits)):
-            run = context.mechanism.answer_run(
-                np.zeros(1), variation / influence, thresholds=np.array([limits[step] / influence])
+            first_step = max(first_step, min(expected_step, len(ascending_limits) - 1))
+        for step in range(first_step, len(ascending_limits)):
+            limit = ascending_limits[step]
+            reply = context.mechanism.answer_run(
+                np.zeros(1), variation / influence, thresholds=np.array([limit / influence])
             )
-            if not run.above[0]:
+            if not reply.above[0]:
                 confirmed_step = step
                 margin_confirmed, _ = context.settings.noise_margins(n_rounds + n_rejected)
-                confirmed_limits[position] = min(1.0, limits[step] + influence * margin_confirmed)
+                confirmed_limits[position] = min(1.0, limit + influence * margin_confirmed)
                 break
             n_rejected += 1
         cells.append([position, confirmed_step])
         released_nats += context.code.charge_limit(
-            metric, confirmed_step, len(limits), first_limit=first_step
+            metric, confirmed_step, len(ascending_limits), first_limit=first_step
         )
     return SecondMoments(
-        cells=cells, limits=confirmed_limits, released=released_nats, n_rejected=n_rejected
+        cells=cells, limits=confirmed_limits, released_nats=released_nats, n_rejected=n_rejected
     )
 
 
 def expected_limit_step(
     *, released: float, predicted: float, variance: float, kurtosis: float
 ) -> int:
-    """Return how many limits a released score makes too low, by public numbers (theory G15).
+    """Return the number of lowest limits that a released score makes too low (theory G15).
 
-    A few records with large losses lower a mean score and raise its mean square. For independent
-    records, a mean square is expected to be ``1 + g d`` times as large if the mean deviates by
-    ``d`` standard deviations of a record and scores have the skewness ``g``. The largest skewness
-    for a kurtosis is used, with its tail towards the farther end of [0, 1]. Limits grow by the root
-    of 2.
+    For independent records, a mean square is expected to be ``1 + g d`` times as large if the mean
+    deviates by ``d`` standard deviations of a record and scores have the skewness ``g``. The
+    largest skewness for a kurtosis is used, with its tail towards the farther end of [0, 1]. Limits
+    grow by the root of 2.
 
     Parameters
     ----------
     released, predicted : float
-        Score of a query, in [0, 1].
+        Score of a query and its prediction, in [0, 1].
     variance, kurtosis : float
         Of the scores of training records. NaN if unknown.
 
     Returns
     -------
     int
-        0 if the mean square is not expected to be larger, or if a number is not known.
+        0 if the mean square is not expected to be larger, or if an input is NaN.
     """
     if not (math.isfinite(kurtosis) and variance > 0.0):
         return 0
@@ -198,9 +201,9 @@ def expected_limit_step(
 def _leading_positions(plan: Any, batch: QueryBatch, release: BatchRelease) -> list[int]:
     """Return the positions of answered queries that the plan admits, in the order to query them.
 
-    The leader comes first, then the refined queries and those that the first pass corrected, both
-    latest first; others are left out. If the batch fixes half-widths, none is left out, and the
-    cross-validated scores are in descending order.
+    The leader is followed by the corrected queries of the first pass and then the refined ones,
+    both latest first; others are left out. If the batch fixes half-widths, all are in descending
+    order of cross-validated scores.
     """
     if batch.fixed_half_widths is not None:
         positions = np.argsort(-batch.cv_scores, kind="stable").tolist()

@@ -72,14 +72,14 @@ def replay(record, last, rows, code, holdout):
     graded_release = GradedRelease(
         code=code,
         compare=reply,
-        margins=holdout.account.settings.noise_margins,
+        noise_margins=holdout.account.settings.noise_margins,
         n_rounds=record.totals.n_rounds - _looked(cells),
         cv_scores=np.array([row.cv_score for row in rows]),
-        relaxed_to=np.broadcast_to(cells["relaxed_to"], m),
-        secondary=np.broadcast_to(cells["secondary"], m),
+        min_thresholds=np.broadcast_to(cells["relaxed_to"], m),
+        is_secondary=np.broadcast_to(cells["secondary"], m),
         sensitivities=np.broadcast_to(cells["sensitivities"], m),
         training_factors=np.broadcast_to(1 + holdout.n / np.array(cells["training_sizes"]), m),
-        deviation=lambda positions, predictions: tails[0].standard_deviation(predictions),
+        score_deviations=lambda positions, predictions: tails[0].standard_deviation(predictions),
     )
     policy = cell_width_policy(
         last, holdout.account.settings, holdout.dependence, record.code_length
@@ -113,7 +113,7 @@ def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlatio
         earlier_code = code.copy()
         outcome, tail = replay(record, last_totals, batch_rows, code, holdout)
         last_totals = record.totals
-        released += outcome.released
+        released += outcome.released_nats
         assert released == pytest.approx(record.totals.released, abs=1e-9)
         assert [row.value for row in batch_rows] == outcome.values.tolist()
         assert [row.corrected for row in batch_rows] == outcome.above.tolist()
@@ -196,12 +196,12 @@ def game_fails(bits, analyst, *, n, beta, policy, mean, guess_cv_scores, batches
         graded_release = GradedRelease(
             code=code,
             compare=noiseless_replies(q),
-            margins=lambda n_above: (0.0, 0.0),
+            noise_margins=lambda n_above: (0.0, 0.0),
             cv_scores=guess_cv_scores(truth, number),
-            relaxed_to=np.zeros(len(q)),
+            min_thresholds=np.zeros(len(q)),
             sensitivities=np.ones(len(q)),
             training_factors=np.full(len(q), 2.0),
-            deviation=lambda positions, predictions: tail.standard_deviation(predictions),
+            score_deviations=lambda positions, predictions: tail.standard_deviation(predictions),
         )
         outcome = graded_release.run_leader_first(policy)
         length = spent_length + math.log(number * (number + 1)) + outcome.rank_lengths
@@ -210,7 +210,7 @@ def game_fails(bits, analyst, *, n, beta, policy, mean, guess_cv_scores, batches
         upper = tail.upper_limit(outcome.upper, log_alpha_one_sided)
         if ((truth < lower - 1e-12) | (truth > upper + 1e-12)).any():
             return True
-        spent_length += outcome.released
+        spent_length += outcome.released_nats
         released += list(zip(outcome.values.tolist(), flips, strict=True))
     return False
 

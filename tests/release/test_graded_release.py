@@ -47,15 +47,15 @@ def batch(
     count = cv_scores.size
     return functools.partial(
         GradedRelease,
-        margins=margins,
+        noise_margins=margins,
         cv_scores=cv_scores,
-        relaxed_to=np.broadcast_to(np.asarray(relaxed_to, dtype=float), count),
+        min_thresholds=np.broadcast_to(np.asarray(relaxed_to, dtype=float), count),
         sensitivities=np.ones(count),
         training_factors=np.full(count, 1.0 + n / training_size),
-        deviation=lambda positions, predictions: np.sqrt(
+        score_deviations=lambda positions, predictions: np.sqrt(
             np.clip(predictions * (1 - predictions), 0.02, None) / n
         ),
-        secondary=is_secondary is not None and np.array(is_secondary),
+        is_secondary=is_secondary is not None and np.array(is_secondary),
         relative_deviations=relative_deviations,
         ranks=None if ranks is None else np.array(ranks),
     )
@@ -70,7 +70,7 @@ def replies(comparison):
     yield len(comparison.positions), None
     for count in range(len(comparison.positions)):
         cells = comparison.cells(count)
-        for cell in range(cells.first, cells.last + 1):
+        for cell in range(cells.first_number, cells.last_number + 1):
             yield count + 1, cell
 
 
@@ -102,7 +102,7 @@ def test_transcripts_with_public_ranks_have_probabilities_that_sum_to_one(ranks,
     """G7, G34: scikit-learn's means over folds select, whatever predictions say."""
     queries = batch([0.9, 0.4], ranks=ranks)
     outcomes = list(transcripts(queries, running(policy)))
-    assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
+    assert sum(math.exp(-outcome.released_nats) for outcome, _ in outcomes) == pytest.approx(
         1.0, abs=1e-9
     )
 
@@ -158,7 +158,7 @@ def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(cv_scores, is_
     queries = batch(cv_scores, is_secondary=is_secondary)
     outcomes = list(transcripts(queries, running(policy)))
     assert len(outcomes) > 2
-    assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
+    assert sum(math.exp(-outcome.released_nats) for outcome, _ in outcomes) == pytest.approx(
         1.0, abs=1e-9
     )
 
@@ -180,7 +180,9 @@ def test_transcripts_of_relaxed_candidates_have_probabilities_that_sum_to_one(
     """Relaxed: least thresholds move cells, and the code is a probability over the moved cells."""
     queries = batch(cv_scores, relaxed_to=relaxed_to)
     outcomes = [outcome for outcome, _ in transcripts(queries, running(policy))]
-    assert sum(math.exp(-outcome.released) for outcome in outcomes) == pytest.approx(1.0, abs=1e-9)
+    assert sum(math.exp(-outcome.released_nats) for outcome in outcomes) == pytest.approx(
+        1.0, abs=1e-9
+    )
     assert any(outcome.relaxed.any() for outcome in outcomes)
     for outcome in outcomes:
         assert not (outcome.relaxed & outcome.above).any()
@@ -199,7 +201,7 @@ def test_transcripts_of_scores_that_vary_little_have_probabilities_that_sum_to_o
     queries = batch(cv_scores, relative_deviations=0.6)
     outcomes = list(transcripts(queries, running(policy)))
     assert len(outcomes) > 2
-    assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
+    assert sum(math.exp(-outcome.released_nats) for outcome, _ in outcomes) == pytest.approx(
         1.0, abs=1e-9
     )
 
@@ -214,7 +216,7 @@ def test_a_right_prediction_costs_the_same_however_little_scores_vary(relative_d
             [0.8], n=1000, training_size=3000.0, relative_deviations=relative_deviation
         )(code=code, compare=noiseless_replies(np.array([0.8])))
         policy = make_width_policy(AlphaSpending(), len(costs) + 1, -6.0)
-        costs.append(graded_release.run_leader_first(policy).released)
+        costs.append(graded_release.run_leader_first(policy).released_nats)
     assert costs[0] < 0.5
     assert costs[1] < 0.05
 
@@ -226,7 +228,7 @@ def test_thresholds_that_read_the_holdout_have_too_much_weight():
         queries = batch([0.5], relaxed_to=relaxed_to)
         outcomes = (outcome for outcome, _ in transcripts(queries, running(WIDE)))
         total_weight += sum(
-            math.exp(-outcome.released) for outcome in outcomes if not outcome.above.any()
+            math.exp(-outcome.released_nats) for outcome in outcomes if not outcome.above.any()
         )
     assert 2.9 < total_weight < 3.0
 
@@ -247,7 +249,7 @@ def test_transcripts_of_a_pass_on_a_fixed_grid_sum_to_one(learns_offset):
             thresholds, resolution=0.3, learns_offset=learns_offset
         ),
     )
-    assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
+    assert sum(math.exp(-outcome.released_nats) for outcome, _ in outcomes) == pytest.approx(
         1.0, abs=1e-9
     )
 
@@ -262,7 +264,7 @@ def test_transcripts_of_queries_with_cells_of_their_own_sum_to_one(cv_scores):
         return graded_release.run_sequential(constant_thresholds(0.2), is_separate=True)
 
     outcomes = list(transcripts(queries, play, state=state))
-    assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
+    assert sum(math.exp(-outcome.released_nats) for outcome, _ in outcomes) == pytest.approx(
         1.0, abs=1e-9
     )
     for outcome, code in outcomes:
@@ -303,7 +305,7 @@ def test_an_adaptive_game_of_three_batches_obeys_kraft(relaxed_fraction):
             return total
         for outcome, code in transcripts(queries, running(WIDE), state=state):
             best_score = float(np.nanmax(outcome.values))
-            weight = math.exp(-outcome.released)
+            weight = math.exp(-outcome.released_nats)
             total += weight * weight_of_continuations(
                 number + 1, code.state(), best_score, n_batches
             )
@@ -335,7 +337,7 @@ def test_an_adaptive_game_with_a_report_at_the_worst_moment_obeys_kraft(spending
         total = weight * np.exp(-rank_code_lengths(np.array(cv_scores))).sum()
         for outcome, code in transcripts(queries, running(policy), state=state):
             best = float(np.nanmax(outcome.values))
-            total += math.exp(-outcome.released) * largest_weight(
+            total += math.exp(-outcome.released_nats) * largest_weight(
                 number + 1, code.state(), best, n_batches
             )
         return max(report_weight, total)
@@ -381,7 +383,7 @@ def test_secondary_queries_come_last_and_are_never_the_leader():
     assert other_comparison.positions.tolist() == [1, 3, 0]
     values = np.array([0.95, 0.5, 0.8, 0.99])
     graded_release = queries(code=PredictiveCode(), compare=noiseless_replies(values))
-    typical_deviations = graded_release.deviation(
+    typical_deviations = graded_release.score_deviations(
         other_comparison.positions, other_comparison.predictions
     ) * math.sqrt(4 / 3)
     assert (other_comparison.thresholds > 6.0 * typical_deviations).all()
@@ -462,7 +464,7 @@ def test_a_well_predicted_batch_costs_next_to_nothing():
         queries = batch(q, n=1000, training_size=3000.0)
         graded_release = queries(code=code, compare=noiseless_replies(q))
         outcome = graded_release.run_leader_first(EvenWidthPolicy())
-        assert outcome.released < bound
+        assert outcome.released_nats < bound
         assert not outcome.above.any()
 
 
@@ -502,7 +504,7 @@ def test_cells_tile_the_line_and_contain_their_values():
         (0.2, 2.0, 0),
     ):
         cells = Cells(center, half_width, grid_step=step)
-        edges = [cells.edges(k) for k in range(cells.first, cells.last + 1)]
+        edges = [cells.edges(k) for k in range(cells.first_number, cells.last_number + 1)]
         assert edges[0][0] == -math.inf
         assert edges[-1][1] == math.inf
         assert all(
@@ -575,7 +577,7 @@ def test_the_state_rebuilds_the_code():
 def test_masses_are_probabilities_in_the_far_tails_too():
     code = PredictiveCode()
     cells = Cells(0.5, 1e-5)
-    edges = np.array([cells.edges(k) for k in range(cells.first, cells.last + 1)])
+    edges = np.array([cells.edges(k) for k in range(cells.first_number, cells.last_number + 1)])
     n_cells = len(edges)
     probabilities = code.masses(
         *edges.T, np.full(n_cells, 0.5), np.full(n_cells, 0.01), np.full(n_cells, 0.0)
