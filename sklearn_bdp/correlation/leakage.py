@@ -142,8 +142,11 @@ class NetworkLeakageBound(LeakageBound):
         self.sizes = model._component_sizes[model.components_].astype(float)
 
     def messages(self, dp_epsilon):
-        """Return :func:`birkhoff_messages` in the order of ``NetworkModel._rooted`` (theory B6)."""
-        _, parent, diameters = self.model._rooted()
+        """Return :func:`birkhoff_messages` of the records in trees (theory B6).
+
+        Vectors are in the order of ``NetworkModel._rooted_forest``.
+        """
+        _, parent, diameters = self.model._rooted_forest()
         return cached(
             self.model,
             ("messages", dp_epsilon),
@@ -160,7 +163,7 @@ class NetworkLeakageBound(LeakageBound):
     def record_levels(self, dp_epsilon):
         """Return each record's smallest Bayesian DP level of theory B1, B6 and B8, in nats."""
         levels = np.minimum(self.sizes, self.factor()) * dp_epsilon
-        tree_records, _, _ = self.model._rooted()
+        tree_records, _, _ = self.model._rooted_forest()
         _, _, total_messages = self.messages(dp_epsilon)
         levels[tree_records] = np.minimum(levels[tree_records], dp_epsilon + total_messages)
         return levels
@@ -191,13 +194,13 @@ class NetworkLeakageBound(LeakageBound):
 
         A message bounds the leakage, in nats, that the subtree of a record adds about its parent if
         none of its records is known (theory B7; B6 without tables). Two vectors in the order of
-        ``NetworkModel._rooted``; messages of roots and sums of leaves are 0.
+        ``NetworkModel._rooted_forest``; messages of roots and sums of leaves are 0.
         """
         upward, from_children, _ = self.messages(dp_epsilon)
         if not self.model._factors:
             return upward, from_children
         kernels = self.model._kernels()
-        _, parent_array, _ = self.model._rooted()
+        _, parent_array, _ = self.model._rooted_forest()
         parent = parent_array.tolist()
         upward = [0.0] * len(parent)
         from_children = [0.0] * len(parent)

@@ -66,7 +66,7 @@ class NetworkModel(GraphModel):
         all other records (theory G13). ``prefix``: start of the description if the strength was
         estimated, else empty. ``caveats``: sentences for certificates.
         """
-        matrix.sort_indices()  # for the bisection of edges in `_rooted`
+        matrix.sort_indices()  # for the bisection of edges in `_rooted_forest`
         self._set_graph(matrix, nodes=nodes, caveats=caveats)
         self._factors = tuple(factors)
         self._words = prefix
@@ -100,7 +100,7 @@ class NetworkModel(GraphModel):
 
     # -- derived structure, computed once ---------------------------------------------------
 
-    def _rooted(self):
+    def _rooted_forest(self):
         """Return ``(order, parent, diameters)`` of the records in components that are trees.
 
         ``order``: these records, parents before children. ``parent``: the position in ``order`` of
@@ -111,7 +111,9 @@ class NetworkModel(GraphModel):
         def compute():
             matrix = self.adjacency_
             n = self.n_records
-            order, parent = rooted(matrix, self._roots(), self._is_tree[self.components_])
+            order, parent = breadth_first_forest(
+                matrix, self._roots(), self._is_tree[self.components_]
+            )
             has_parent = np.flatnonzero(parent >= 0)
             # An edge (i, j) is looked up by the number i n + j, ascending in a CSR matrix.
             sources = np.repeat(np.arange(n), np.diff(matrix.indptr))
@@ -130,17 +132,17 @@ class NetworkModel(GraphModel):
     def _contractions(self):
         """Return bounds on the Dobrushin coefficient of each record given its parent, 0 for roots.
 
-        The vector is in the order of :meth:`_rooted`.
+        The vector is in the order of :meth:`_rooted_forest`.
         """
-        _, _, diameters = self._rooted()
+        _, _, diameters = self._rooted_forest()
         return np.tanh(diameters / 4.0)
 
     def _block_costs(self, record_cost, subtree_costs):
         """Return :func:`best_block_costs` of each component, infinite if it is not a tree.
 
-        ``subtree_costs``: in the order of :meth:`_rooted`.
+        ``subtree_costs``: in the order of :meth:`_rooted_forest`.
         """
-        order, parent, _ = self._rooted()
+        order, parent, _ = self._rooted_forest()
         component_of_node = self.components_[order].tolist()
         costs = best_block_costs(parent.tolist(), component_of_node, record_cost, subtree_costs)
         costs = np.r_[costs, np.zeros(self.n_components_ - len(costs))]
@@ -180,7 +182,7 @@ class NetworkModel(GraphModel):
         bounds = np.minimum(bounds, walk_bounds)
         if self._is_tree.any():
             # Theory H5, rooted forest: martingale differences R_v, here also for merged blocks.
-            _, parent, _ = self._rooted()
+            _, parent, _ = self._rooted_forest()
             n_affected = affected_in_subtrees(parent.tolist(), self._contractions().tolist())
             bounds = np.minimum(bounds, self._block_costs(1.0, n_affected))
         return float(bounds.sum())
@@ -401,7 +403,7 @@ class MarkovNetwork(NetworkModel):
         nodelist: ArrayLike | None = None,
         labeled: ArrayLike | None = None,
     ) -> Any:
-        """Return a network; an ``UnknownStrengthNetwork`` if ``influence=None`` (theory G27)."""
+        """Return a network, or an ``UnknownStrengthNetwork`` if ``influence=None`` (theory G27)."""
         if graph is _NO_GRAPH or influence is not None:
             return super().__new__(cls)
         return UnknownStrengthNetwork(graph, nodelist, labeled)
@@ -449,13 +451,14 @@ class MarkovNetwork(NetworkModel):
         edges : array-like of shape (n_edges, 2) or (2, n_edges), list of pairs, or table
             As for :meth:`DependencyGraph.from_edges`.
         n_nodes : int, optional
-            Number of nodes, if the ends are positions. By default, 1 more than the largest.
+            Number of nodes, if the ends are positions. By default, 1 more than the largest
+            position.
         nodelist : array-like of shape (n,), optional
             Name of the node in each row of ``X``, for example ``X.index``; includes nodes without
             an edge. If given, integers in ``edges`` are names. Other names in ``edges`` are nodes
             without a row if ``influence=None``, else an error.
         influence : float, "estimate" or None, default=None
-            As for the class; one for all edges.
+            As for the class, one value for all edges.
         labeled : array-like, optional
             As for the class, instead of ``nodelist``: names of the nodes that have a row in ``X``.
             Other names in ``edges`` are nodes without a row. With ``n_nodes``: positions, or a
@@ -498,12 +501,12 @@ class MarkovNetwork(NetworkModel):
         labels : array-like of shape (n,)
             Class of each node; only those of training nodes are read.
         train : array-like of int
-            The training nodes.
+            Indices of the training nodes.
 
         Returns
         -------
         MarkovNetwork
-            One influence for all edges; its description and every certificate say "assumed". The
+            Network with one influence for all edges, whose description starts with "assumed". The
             network itself unless it was made with ``influence="estimate"``.
 
         Raises
@@ -555,20 +558,22 @@ class MarkovNetwork(NetworkModel):
 
 
 def _are_distances(matrix):
-    """Return whether the entries of a matrix vary and obey the triangle inequality.
+    """Return whether edges look like distances: unequal, and obeying the triangle inequality.
 
-    False if there are fewer than 30 tests. Tests are corners of triangles at the first 1,000 nodes:
-    the opposite edge must not be longer than the path through the corner.
+    ``matrix``: symmetric CSR matrix. Triangles with a corner at one of the first 1,000 nodes are
+    tested: the edge opposite to this corner must not be longer than the path through it. False if
+    there are fewer than 30 such corners, or if the standard deviation of the entries is at most a
+    quarter of their mean.
     """
     if not matrix.data.std() > 0.25 * matrix.data.mean():
         return False
-    n_corners = 0  # up to three of each triangle
+    n_corners = 0  # tested, up to three of each triangle
     start = matrix.indptr
     for node in range(min(1000, matrix.shape[0])):
         node_entries = slice(start[node], start[node + 1])
         neighbors = matrix.indices[node_entries]
         entries = matrix.data[node_entries]
-        # Edges between two neighbors of the node: each closes a triangle.
+        # Edges between two neighbors of the node, each in both directions: each closes a triangle.
         opposite_edges = sparse.coo_array(matrix[neighbors][:, neighbors])
         first_ends, second_ends = opposite_edges.coords
         path_lengths = entries[first_ends] + entries[second_ends]
@@ -579,10 +584,9 @@ def _are_distances(matrix):
 
 
 def influence_upper_limit(graph, y):
-    """Return the upper confidence limit of the influence of edges, in nats.
+    """Return the upper 95% confidence limit of the influence of edges, in nats.
 
-    Arguments are those of :func:`fit_potts`. Raises ValueError if the limit is not below
-    ``2 * MAX_COUPLING``.
+    Arguments are those of :func:`fit_potts`. Raises ValueError if the limit is not below 24 nats.
     """
     influence, standard_error = fit_potts(graph, y)
     limit = influence + norm.ppf(CONFIDENCE) * standard_error
@@ -599,11 +603,11 @@ def fit_potts(graph, y):
 
     The fit maximizes the pseudo-likelihood of
     :math:`P[y_i = k \mid \text{rest}] \propto \exp(h_k + J m_{ik})` with :math:`m_{ik}` the number
-    of neighbors of ``i`` in class ``k`` (Besag 1975). ``graph`` is the adjacency matrix of the
-    labeled nodes, ``y`` their classes ``0, 1, …``. The influence, the projective diameter of an
+    of neighbors of ``i`` in class ``k`` (Besag 1975). The influence, the projective diameter of an
     edge, is :math:`2|J|`. The standard error is a sandwich estimate with the cross terms of
-    neighbors, and never below that of independent nodes. It is infinite if the information matrix
-    has no inverse. Raises ValueError if there is one class or no edge.
+    neighbors, and at least that for independent nodes. It is infinite if the information matrix has
+    no inverse. ``graph``: sparse adjacency matrix of the labeled nodes. ``y``: their class codes
+    ``0, 1, …``. Raises ValueError if there is one class or no edge.
     """
     if not y.max() > 0:
         raise ValueError("labels must hold at least two classes, got 1.")
@@ -619,7 +623,7 @@ def fit_potts(graph, y):
     observed_features = features[np.arange(n), y]
 
     def predict(parameters):
-        """Return log-normalizers, class probabilities and expected features of the nodes."""
+        """Return vectors of log-normalizers, class probabilities and expected features per node."""
         log_weights = features @ parameters
         log_normalizers = logsumexp(log_weights, axis=1)
         probabilities = np.exp(log_weights - log_normalizers[:, None])
@@ -652,9 +656,8 @@ def fit_potts(graph, y):
 class BayesianNetwork(NetworkModel):
     """Records on a directed acyclic graph with conditional probability tables.
 
-    Axes of the tables are the values of the records themselves. Hidden values that records depend
-    on are covered only if whole components are held out: given noisy records of its neighbors, a
-    hidden value still depends on others.
+    Axes of the tables are the values of the records themselves. If they are hidden values that
+    records depend on, bounds are valid only for holdouts of whole components.
 
     Parameters
     ----------
@@ -703,20 +706,21 @@ class BayesianNetwork(NetworkModel):
             raise ValueError("tables must hold at least one table, got none.")
         parents = _check_parents(parents, n)
         tables = _tables_in_order(tables)
-        checked_tables = {}  # by id; shared tables are checked and stored once
+        checked_tables = {}  # pairs (table, checked table) by the id of the table; some are shared
         factors = []
         for i in range(n):
             table = tables[i]
             if id(table) not in checked_tables:
                 # Holding the table keeps its id from being reused.
                 checked_tables[id(table)] = (table, _check_conditional(f"tables[{i}]", table))
-            _, array = checked_tables[id(table)]
-            scope = (*parents[i], i)
-            if array.ndim != len(scope):
+            _, checked_table = checked_tables[id(table)]
+            scope = (*parents[i], i)  # record of each axis
+            if checked_table.ndim != len(scope):
                 raise ValueError(
-                    f"tables[{i}] needs an axis for each of {list(scope)}, got {array.shape}."
+                    f"tables[{i}] needs an axis for each of {list(scope)}, got "
+                    f"{checked_table.shape}."
                 )
-            factors.append((scope, array))
+            factors.append((scope, checked_table))
         _check_numbers_of_values(factors)
         self._set_network(diameter_graph(factors, n), factors=factors)
 
@@ -729,12 +733,12 @@ class BayesianNetwork(NetworkModel):
         return parentless[first_positions]
 
     def _kernels(self):
-        """Return the table of each record given its parent, None for roots.
+        """Return the table of each record given its one parent, None for roots.
 
-        Records are in the order of :meth:`_rooted`.
+        The list is in the order of :meth:`_rooted_forest`.
         """
         table_of_record = {scope[-1]: table for scope, table in self._factors if len(scope) == 2}
-        order, _, _ = self._rooted()
+        order, _, _ = self._rooted_forest()
         return [table_of_record.get(record) for record in order.tolist()]
 
     def _contractions(self):
@@ -753,7 +757,7 @@ class BayesianNetwork(NetworkModel):
 
 
 def _tables_in_order(tables):
-    """Return tables by record, after checking that a mapping has one for each record."""
+    """Return the tables of records 0, 1, … as a sequence; a mapping must have one for each."""
     if not hasattr(tables, "items"):
         return tables
     records = range(len(tables))
@@ -767,7 +771,10 @@ def _tables_in_order(tables):
 
 
 def _check_numbers_of_values(factors):
-    """Raise ValueError if tables disagree on the number of values of a record."""
+    """Raise ValueError if tables disagree on the number of values of a record.
+
+    ``factors``: pairs ``(scope, table)``; ``scope`` is the record of each axis of ``table``.
+    """
     n_values = [table.shape[-1] for _, table in factors]
     for scope, table in factors:
         for record, size in zip(scope, table.shape, strict=True):
@@ -779,9 +786,11 @@ def _check_numbers_of_values(factors):
 
 
 def _check_conditional(name, table):
-    """Return a table as a read-only array after checking that its last axis sums to one.
+    """Return a table of conditional probabilities as a read-only array, after checking it.
 
-    ``name``: the table in errors, such as ``"tables[0]"``.
+    Raises ValueError if it is empty or negative, or does not sum to one along its last axis.
+
+    ``name``: name of the table in errors, such as ``"tables[0]"``.
     """
     array = check_array(name, table, low=0.0).copy()
     if array.ndim < 1 or not array.size:
@@ -799,14 +808,17 @@ def _check_conditional(name, table):
 
 
 def _check_parents(parents, n):
-    """Return a list with a tuple of parents for each of ``n`` records, after checking them."""
+    """Return the tuple of parents of each of ``n`` records as a list, after checking them.
+
+    ``parents``: argument of :class:`BayesianNetwork`.
+    """
     if hasattr(parents, "items"):
         records = range(n)
-        unknown = [
+        unknown_keys = [
             key for key in parents if not isinstance(key, int | np.integer) or key not in records
         ]
-        if unknown:
-            raise ValueError(f"parents must name records 0 … {n - 1}, got {unknown[0]!r}.")
+        if unknown_keys:
+            raise ValueError(f"parents must name records 0 … {n - 1}, got {unknown_keys[0]!r}.")
         parents = [parents.get(i, ()) for i in records]
     if len(parents) != n:
         raise ValueError(f"parents must hold {n} entries, one per table, got {len(parents)}.")
@@ -828,7 +840,10 @@ def _parents_of_record(record, parents, n):
 
 
 def _check_no_cycle(parents, n):
-    """Raise ValueError if a record is its own ancestor."""
+    """Raise ValueError if one of ``n`` records is its own ancestor.
+
+    ``parents``: tuple of parents of each record.
+    """
     edges = [
         (record, parent)
         for record, record_parents in enumerate(parents)
@@ -844,25 +859,25 @@ def _check_no_cycle(parents, n):
 
 
 def diameter_graph(factors, n):
-    """Return the symmetric matrix of edge diameters, in nats (sums over the factors of a pair).
+    """Return the symmetric CSR matrix of projective diameters between ``n`` records, in nats.
 
-    ``factors``: pairs of the records of the axes of a table, and the table.
-
-    Sums of pairwise diameters bound the diameter between any two sets of records, because a
-    mixed second difference of the log-factor telescopes over single records. Records of one
-    factor stay joined even if it does not couple them, so that factors never span components.
+    The diameters of all factors of two records are added. Records of one factor have an entry of at
+    least 1e-13. ``factors``: pairs ``(scope, table)``; ``scope`` is the record of each axis of
+    ``table``.
     """
-    diameter_by_axes = {}  # by id of the table and pair of axes; shared tables are measured once
+    # Sums of pairwise diameters bound the diameter between any two sets of records, because a mixed
+    # second difference of the log-factor telescopes over single records.
+    diameter_by_axes = {}  # by id of the table, which may be shared, and pair of axes
     rows = []
     columns = []
-    data = []
+    diameters = []
     for scope, table in factors:
         for first_axis, second_axis in itertools.combinations(range(len(scope)), 2):
             key = (id(table), first_axis, second_axis)
             if key not in diameter_by_axes:
                 # The largest log cross-ratio of two axes, the other axes held fixed.
-                moved = np.moveaxis(table, (first_axis, second_axis), (-2, -1))
-                slices = moved.reshape(-1, *moved.shape[-2:])
+                axes_last = np.moveaxis(table, (first_axis, second_axis), (-2, -1))
+                slices = axes_last.reshape(-1, *axes_last.shape[-2:])
                 diameter_by_axes[key] = max(
                     projective_diameter(table_slice)
                     for table_slice in slices
@@ -871,19 +886,22 @@ def diameter_graph(factors, n):
             ends = scope[first_axis], scope[second_axis]
             rows.append(min(ends))
             columns.append(max(ends))
-            data.append(max(diameter_by_axes[key], 1e-13))
-    matrix = sparse.csr_array(sparse.coo_array((data, (rows, columns)), shape=(n, n), dtype=float))
-    matrix = sparse.csr_array(matrix + matrix.T)
+            # Records of one factor stay in one component even if it does not couple them.
+            diameters.append(max(diameter_by_axes[key], 1e-13))
+    upper = sparse.coo_array((diameters, (rows, columns)), shape=(n, n), dtype=float)
+    upper = sparse.csr_array(upper)
+    matrix = sparse.csr_array(upper + upper.T)
     matrix.sort_indices()
     return matrix
 
 
-def rooted(matrix, roots, is_included):
-    """Return the included records in breadth-first order, and the position of each one's parent.
+def breadth_first_forest(matrix, roots, is_included):
+    """Return ``(order, parent)`` of some records of a forest.
 
-    ``matrix`` is a CSR adjacency matrix, ``roots`` holds one record per component, and
-    ``is_included`` is a mask of the records. The sweeps below work on positions in this order, so
-    that memory is read in sequence and ``parent[k] < k`` always; ``-1`` marks roots.
+    ``order``: records in breadth-first order from the roots. ``parent``: position in ``order`` of
+    the parent of each, less than its own position; -1 for roots. ``matrix``: CSR adjacency matrix.
+    ``roots``: one record per component. ``is_included``: mask of the records to return, which are
+    whole components.
     """
     n = matrix.shape[0]
     # One extra node points at every root, so that a single search covers all components.
@@ -899,13 +917,13 @@ def rooted(matrix, roots, is_included):
 
 
 def affected_in_subtrees(parent, contractions):
-    """Return ``theta_v R_v`` for each record ``v``: the effect of its parent on its subtree.
+    """Return bounds on the effect of each record's parent on the subtree of the record.
 
-    The effect bounds the expected number of records in the subtree of ``v`` that a change of the
-    parent of ``v`` affects, 0 for roots. That of a change of ``v`` itself is
-    ``R_v = 1 + sum_children theta_c R_c``. ``contractions`` are (upper bounds on) the Dobrushin
-    coefficients ``theta`` of the kernels given the parents, 0 for roots. ``parent`` is that of
-    :func:`rooted`.
+    The effect is the expected number of records that change with the parent. The bound of record
+    ``v`` is ``theta_v R_v`` with ``R_v = 1 + sum over children theta_c R_c``
+    (theory H5), 0 for roots. ``contractions``: (upper bound on) the Dobrushin coefficient
+    ``theta_v`` of each record given its parent, 0 for roots. ``parent[v]``: parent of ``v``, less
+    than ``v``, or -1 for roots.
     """
     n_affected = [1.0] * len(parent)
     n_affected_by_parent = [0.0] * len(parent)
@@ -917,32 +935,31 @@ def affected_in_subtrees(parent, contractions):
 
 
 def block_costs(parent, components, record_cost, subtree_costs, max_size):
-    """Return per component the sum over blocks of ``(size * record_cost + outside)^2``.
+    """Return, for each component of a forest, a sum of squared costs of blocks of nodes.
 
-    Blocks are connected, at most ``max_size`` nodes each, grown from the leaves. They are revealed
-    from the roots down, so only the subtrees below a block depend on it. Any partition gives a
-    valid bound. ``record_cost`` is the cost of one record of a block, and ``subtree_costs[v]`` the
-    amount that the subtree of node ``v`` adds to the block of its parent. ``outside`` is the sum of
-    these over the subtrees below a block. ``parent`` is that of :func:`rooted`, ``components`` the
-    component of each node.
+    Blocks are connected sets of at most ``max_size`` nodes, grown from the leaves. The cost of a
+    block is ``size * record_cost`` plus ``subtree_costs[v]`` for each node ``v`` whose parent is in
+    the block but which is not. ``parent[v]``: parent of ``v``, less than ``v``, or -1 for roots.
+    ``components[v]``: component of ``v``.
     """
-    costs = [0.0] * (max(components) + 1)
+    costs = [0.0] * (max(components) + 1)  # of components
+    # Of the block that grows at each node: its size, and the costs of the subtrees below it.
     sizes = [1] * len(parent)
-    outside = [0.0] * len(parent)
+    costs_below = [0.0] * len(parent)
     for v in range(len(parent) - 1, -1, -1):
         p = parent[v]  # -1 for roots
         if p >= 0 and sizes[p] + sizes[v] <= max_size:
             sizes[p] += sizes[v]
-            outside[p] += outside[v]
+            costs_below[p] += costs_below[v]
             continue
-        costs[components[v]] += (sizes[v] * record_cost + outside[v]) ** 2
+        costs[components[v]] += (sizes[v] * record_cost + costs_below[v]) ** 2
         if p >= 0:
-            outside[p] += subtree_costs[v]
+            costs_below[p] += subtree_costs[v]
     return np.array(costs)
 
 
 def best_block_costs(parent, components, record_cost, subtree_costs):
-    """Return the smallest :func:`block_costs` per component over a few block sizes.
+    """Return the smallest :func:`block_costs` of each component over up to four ``max_size``.
 
     Arguments are those of :func:`block_costs`.
     """
@@ -958,18 +975,15 @@ def best_block_costs(parent, components, record_cost, subtree_costs):
 
 
 def dobrushin_n_affected(matrix, components):
-    """Return ``r >= (I - C)^{-1} 1``: bounds on the numbers of records that a change affects.
+    """Return a bound on the expected number of records that a change of each record affects.
 
-    ``C_ij = tanh(diameter_ij / 4)`` bounds the change in total variation that record ``j`` makes in
-    the distribution of ``i`` given all others. Entries of a component are infinite if no bound is
-    found, as when the series diverges.
-
-    Entry ``i`` is for a change of record ``i``. The entries bound the martingale differences of any
-    query, in units of its sensitivity. ``matrix`` holds symmetric edge diameters in nats,
-    ``components`` the component of each record.
+    The record itself counts. The vector is at least ``(I - C)^{-1} 1`` with
+    ``C_ij = tanh(diameter_ij / 4)``, and infinite in components for which no bound is found.
+    ``matrix``: symmetric CSR matrix of edge diameters in nats. ``components``: component of each
+    record.
 
     Dobrushin 1970; Kuelske 2003, Concentration inequalities for functions of Gibbs fields,
-    Theorem 1 (the past of an order only fixes records, which removes rows of ``C``).
+    Theorem 1.
     """
     contraction = sparse.csr_array(
         (np.tanh(matrix.data / 4.0), matrix.indices, matrix.indptr), shape=matrix.shape

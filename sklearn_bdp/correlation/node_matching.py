@@ -1,10 +1,9 @@
-"""Cross-validation on training nodes that predicts the score on a holdout of nodes.
+"""Folds and weights of training nodes that make cross-validated scores resemble holdout scores.
 
-A tested training node usually has fewer labeled neighbors than a holdout node: some are in the
-holdout, others are tested in the same fold. So its score may be lower. Folds spread neighbors, and
-weights bring the numbers of labeled neighbors of tested nodes near those of holdout nodes. No
-interval depends on these folds and weights (theory G4: any prediction from the training set is
-valid).
+A tested training node usually has fewer neighbors in its training set than a holdout node, because
+some are in the holdout and others in the same fold. So its score may be lower. Folds separate
+neighbors, and weights bring the numbers of training neighbors of tested nodes near those of holdout
+nodes. No interval depends on these folds and weights (theory G4).
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ _TOLERANCE = 1e-9  # of moments
 
 
 class NodeMatching:
-    """Graph between training nodes, and how many labeled neighbors the holdout nodes have.
+    """Edges between training nodes, and numbers of training neighbors of holdout nodes.
 
     Parameters
     ----------
     adjacency : csr_array of shape (n_train, n_train)
-        Edges between training nodes.
+        Symmetric adjacency matrix of the training nodes, with entries of 1.
     n_holdout_neighbors : ndarray of int, shape (n_holdout,)
-        Number of training nodes that each holdout node has as neighbors.
+        Number of training nodes among the neighbors of each holdout node.
     """
 
     def __init__(self, adjacency: sparse.csr_array, n_holdout_neighbors: Array) -> None:
@@ -52,7 +51,7 @@ class NodeMatching:
         return int(self.adjacency.shape[0])
 
     def folds(self, n_splits: int) -> Folds:
-        """Return folds of nodes that separate neighbors where that is possible.
+        """Return folds of the training nodes with few edges within test sets.
 
         Parameters
         ----------
@@ -62,7 +61,7 @@ class NodeMatching:
         Returns
         -------
         list of tuple of ndarray
-            Pairs ``(train, test)``. Every node is in one test set.
+            Pairs ``(train, test)`` of node numbers. Every training node is in one test set.
         """
         n = self.n_train
         n_splits = check_splits(n_splits, n, "records")
@@ -75,29 +74,30 @@ class NodeMatching:
             n_neighbors = self.adjacency @ is_in_fold  # of each node, in each fold
             # Ties are broken at random.
             best_fold = np.argmin(n_neighbors + 0.5 * rng.random((n, n_splits)), axis=1)
-            moves = n_neighbors[nodes, fold_of_node] > n_neighbors[nodes, best_fold]
-            moves &= rng.random(n) < 0.5  # neighbors that move together would meet again
-            if moves.sum() <= _MIN_MOVED_FRACTION * n:
+            is_moved = n_neighbors[nodes, fold_of_node] > n_neighbors[nodes, best_fold]
+            # Half of them, because neighbors may otherwise move to the same fold again.
+            is_moved &= rng.random(n) < 0.5
+            if is_moved.sum() <= _MIN_MOVED_FRACTION * n:
                 break
-            fold_of_node[moves] = best_fold[moves]
+            fold_of_node[is_moved] = best_fold[is_moved]
         test_sets = [np.flatnonzero(fold_of_node == fold) for fold in range(n_splits)]
         if min(map(len, test_sets)) < 1:  # no fold may be empty
             test_sets = [np.arange(fold, n, n_splits) for fold in range(n_splits)]
         return [(np.setdiff1d(nodes, test), test) for test in test_sets]
 
     def weights(self, splits: Folds) -> list[Array] | None:
-        """Return weights of the tested nodes of each fold, so that their mean predicts the holdout.
+        """Return weights of tested nodes, for a mean score that predicts the holdout score.
 
         Parameters
         ----------
         splits : list of tuple of ndarray
-            Training and test nodes of each fold.
+            Numbers of the training and test nodes of each fold.
 
         Returns
         -------
         list of ndarray or None
-            Nonnegative weights with a sum of 1 over all folds. None if :func:`matching_weights`
-            finds none, or if the effective number of nodes would be below 30.
+            One vector per fold of nonnegative weights, with a sum of 1 over all folds. None if
+            :func:`matching_weights` returns None, or if the effective number of nodes is below 30.
         """
         n_training_neighbors = []  # of the tested nodes, one vector per fold
         for train, test in splits:
@@ -112,7 +112,7 @@ class NodeMatching:
 
 
 def effective_number(weights: Array) -> float:
-    """Return how many values of equal weight have a mean of the same variance.
+    """Return how many independent values have a plain mean as variable as the weighted mean.
 
     Parameters
     ----------
@@ -127,20 +127,20 @@ def effective_number(weights: Array) -> float:
     return float(weights.sum() ** 2 / (weights @ weights))
 
 
-def matching_weights(counts: Array, target: Array) -> Array | None:
-    r"""Return weights of nodes under which their numbers of neighbors match those of other nodes.
+def matching_weights(n_neighbors: Array, target_n_neighbors: Array) -> Array | None:
+    r"""Return weights of nodes that bring their numbers of neighbors near those of other nodes.
 
-    The weights :math:`w_i \propto \exp(b_1 x_i + b_2 x_i^2)` of maximum entropy (Hainmueller 2012,
-    Entropy balancing for causal effects, eq. 4-8), with :math:`x = \ln(1 + \text{count})`, remove
-    four fifths of the difference to the mean and the mean square of the target; if no such weights
-    are found, of the difference to the mean alone.
+    The weights are :math:`w_i \propto \exp(b_1 x_i + b_2 x_i^2)` with
+    :math:`x = \ln(1 + \text{number of neighbors})` (Hainmueller 2012, Entropy balancing for causal
+    effects, eq. 4-8). They remove four fifths of the difference in mean and mean square of
+    :math:`x` between both sets of nodes, or of the difference in mean alone.
 
     Parameters
     ----------
-    counts : ndarray of shape (n_nodes,)
+    n_neighbors : ndarray of shape (n_nodes,)
         Numbers of neighbors of the nodes to weight.
-    target : ndarray of shape (n_targets,)
-        Numbers of neighbors of the nodes to match.
+    target_n_neighbors : ndarray of shape (n_target_nodes,)
+        Numbers of neighbors of the other nodes.
 
     Returns
     -------
@@ -148,43 +148,45 @@ def matching_weights(counts: Array, target: Array) -> Array | None:
         Nonnegative weights with a sum of 1; None if none are found.
     """
     # All nodes with the same number of neighbors have the same weight.
-    distinct_counts, inverse, n_nodes = np.unique(counts, return_inverse=True, return_counts=True)
-    logs = np.log1p(distinct_counts)
+    distinct_numbers, inverse, n_nodes = np.unique(
+        n_neighbors, return_inverse=True, return_counts=True
+    )
+    logs = np.log1p(distinct_numbers)
     mean_log = float(logs @ n_nodes / n_nodes.sum())
     std_log = math.sqrt(float((logs - mean_log) ** 2 @ n_nodes / n_nodes.sum()))
-    target_logs = np.log1p(target) - mean_log
+    centered_target_logs = np.log1p(target_n_neighbors) - mean_log
     if not std_log > 0.0:
-        is_equal = bool(np.abs(target_logs).max() < _TOLERANCE)
-        return np.full(len(counts), 1.0 / len(counts)) if is_equal else None
+        is_equal = bool(np.abs(centered_target_logs).max() < _TOLERANCE)
+        return np.full(len(n_neighbors), 1.0 / len(n_neighbors)) if is_equal else None
     standardized_logs = (logs - mean_log) / std_log
     for n_moments in (2, 1):
         powers = np.arange(1, n_moments + 1)
         features = standardized_logs[:, None] ** powers
         tested_moments = features.T @ n_nodes / n_nodes.sum()
-        target_moments = ((target_logs / std_log)[:, None] ** powers).mean(axis=0)
+        target_moments = ((centered_target_logs / std_log)[:, None] ** powers).mean(axis=0)
         moments = tested_moments + _MATCHED_FRACTION * (target_moments - tested_moments)
-        masses = _exponential_tilt(features, n_nodes.astype(float), moments)
-        if masses is not None:
-            return (masses / n_nodes)[inverse]
+        probabilities = _exponential_tilt(features, n_nodes.astype(float), moments)
+        if probabilities is not None:
+            return (probabilities / n_nodes)[inverse]
     return None
 
 
 def _exponential_tilt(features, n_nodes, moments):
-    """Return probabilities ``∝ n_nodes * exp(features @ b)`` with the given means of the features.
+    """Return probabilities ``p ~ n_nodes * exp(features @ b)`` with ``p @ features == moments``.
 
-    None if damped Newton steps do not find ``b``. ``features`` has one row per entry of
-    ``n_nodes``.
+    ``n_nodes``: vector of positive base weights. ``features``: matrix with one row per entry of
+    ``n_nodes``. None if Newton's method does not find such a vector ``b``.
     """
     slopes = np.zeros(features.shape[1])
     for _ in range(_MAX_NEWTON_STEPS):
         exponents = features @ slopes
-        masses = n_nodes * np.exp(exponents - exponents.max())
-        masses /= masses.sum()
-        means = masses @ features
+        probabilities = n_nodes * np.exp(exponents - exponents.max())
+        probabilities /= probabilities.sum()
+        means = probabilities @ features
         difference = means - moments
         if np.abs(difference).max() < _TOLERANCE:
-            return masses
-        covariance = (features * masses[:, None]).T @ features - np.outer(means, means)
+            return probabilities
+        covariance = (features * probabilities[:, None]).T @ features - np.outer(means, means)
         step = np.linalg.solve(covariance + 1e-12 * np.eye(len(slopes)), difference)
         slopes -= step * min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-300))
     return None

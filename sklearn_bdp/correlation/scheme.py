@@ -1,7 +1,4 @@
-"""Sampling scheme of a holdout: its units, the bound for means over them, and their target.
-
-A correlation model returns one :class:`SamplingScheme`, which code outside this package reads.
-"""
+"""Sampling scheme of records: sampling units, kind of bound for means, and target of intervals."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from sklearn_bdp._typing import Array
 
 
 class ConcentrationBound(enum.Enum):
-    """Bound on the distance of a mean of scores from its expectation."""
+    """Kind of bound on the distance of a mean of scores from its expectation."""
 
     #: Independent records: binomial tails and Hoeffding's hinges (theory G8).
     INDEPENDENT = "independent records"
@@ -31,12 +28,13 @@ class ConcentrationBound(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class Calendar:
-    """Dates of records that are forecast: each date is judged given its past.
+    """Dates of records whose bounds are conditional on the past of each date.
 
     Parameters
     ----------
     horizon : int
-        Number of dates from the last record that a forecaster has to the date its score is known.
+        Number of dates from the last record that a forecast may use to the date on which its score
+        is known.
     step : str
         Singular name of one time step, such as ``"day"``.
     dates : ndarray of shape (n_dates,) or None, default=None
@@ -61,25 +59,25 @@ class SamplingScheme:
     unit_name : str
         Name of the units in the plural: ``"records"``, ``"groups"`` or ``"dates"``.
     bound : ConcentrationBound
-        Bound that a mean of scores obeys.
+        Kind of bound that means of scores obey.
     target : str
         Records to which the expected score in intervals refers, such as ``"new records"``.
     exchangeable : bool
-        Whether independent components of records are draws from one distribution. Nodes given all
-        others need not be alike (theory G27).
+        Whether independent components of records are draws from one distribution. False for nodes
+        given all others (theory G27).
     weights : ndarray of shape (n_records,) or None, default=None
         Positive weights of records in a score, which sum to 1; None for equal weights.
     block_codes : ndarray of int, shape (n_records,) or None, default=None
-        Number from 0 of the block of each record: its group, component, date or sequence. None if
-        each record is a block.
+        Code ``0, 1, …`` of the block of each record: its group, component, date or sequence. None
+        if each record is a block.
     calendar : Calendar or None, default=None
-        Dates, if each is judged given its past; None for all other models.
+        Dates, if bounds are conditional on the past of each date; None for all other models.
     in_time_order : bool, default=False
-        Whether records have one order in time, that of the rows or of their dates, so that the
-        holdout follows the training set, if necessary after a gap.
+        Whether records have one order in time, that of the rows or of their dates. The holdout then
+        follows the training set, if necessary after a gap.
     bounds_hold_given_rest : bool, default=False
-        Whether a holdout may be drawn among records that depend on it, because bounds hold given
-        any values of the other records (theory G13, G27).
+        Whether bounds are valid given any values of the other records, so that training records may
+        depend on the holdout (theory G13, G27).
 
     Examples
     --------
@@ -108,7 +106,7 @@ class SamplingScheme:
 
     @property
     def has_independent_units(self) -> bool:
-        """Whether whole components of records are independent of each other."""
+        """Whether components of records are independent of each other."""
         return self.bound in (ConcentrationBound.INDEPENDENT, ConcentrationBound.COMPONENTS)
 
     @property
@@ -118,12 +116,12 @@ class SamplingScheme:
 
     @property
     def is_conditional(self) -> bool:
-        """Whether components are independent given other records, and need not be alike (G27)."""
+        """Whether components are independent but may have different distributions (theory G27)."""
         return self.has_independent_units and not self.exchangeable
 
     @property
     def record_blocks(self) -> Array:
-        """Block of each record as in ``block_codes``, or its position if each record is a block."""
+        """Block code of each record; the position of the record if ``block_codes`` is None."""
         return np.arange(self.n_records) if self.block_codes is None else self.block_codes
 
     def block_means(self, scores: ArrayLike) -> Array:
@@ -132,12 +130,13 @@ class SamplingScheme:
         Parameters
         ----------
         scores : array-like of shape (n_records,)
-            Score of every record; NaN for unscored records.
+            Score of each record; NaN for unscored records.
 
         Returns
         -------
         ndarray of shape (n_blocks,)
-            In the order of block codes; NaN for blocks without a score.
+            In the order of block codes; NaN for blocks without a score. Scores are averaged with
+            equal weights.
         """
         series = np.asarray(scores, dtype=float)
         if self.block_codes is None:

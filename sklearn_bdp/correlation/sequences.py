@@ -25,7 +25,7 @@ MIN_WHOLE_SEQUENCES = 10
 
 
 def is_chain(correlation: Any) -> bool:
-    """Return whether an argument declares one Markov chain: a model, or rows of a dense matrix."""
+    """Return whether an argument is a :class:`MarkovChain`, or rows of numbers as in a matrix."""
     if isinstance(correlation, CorrelationModel):
         return isinstance(correlation, MarkovChain)
     if not isinstance(correlation, np.ndarray | list | tuple):
@@ -40,9 +40,9 @@ def is_chain(correlation: Any) -> bool:
 class ChainSequences(CorrelationModel):
     """Sequences of records that are independent of each other, each a Markov chain.
 
-    Made by ``correlation=chain`` with ``groups=``, the sequence of each record. Rows of a sequence
-    are in time order; rows of different sequences may be in any order. With at least ten
-    sequences whole ones are held out, otherwise the last records of each.
+    Searches make this model from ``correlation=chain`` and ``groups=``, the sequence of each
+    record. Rows of a sequence are in time order; rows of different sequences may be in any order.
+    With at least ten sequences, whole sequences are held out, otherwise the last records of each.
 
     Parameters
     ----------
@@ -57,9 +57,8 @@ class ChainSequences(CorrelationModel):
 
     Notes
     -----
-    The sum of scores of all sequences has the bounds of one chain of as many records: moment
-    generating functions of independent sums multiply, and a bound for a chain is a product over its
-    records.
+    The sum of scores of all sequences has the bounds of one chain of as many records, because
+    moment generating functions of independent sums multiply.
     """
 
     fingerprint_name = "ChainSequences"
@@ -97,10 +96,10 @@ class ChainSequences(CorrelationModel):
     def _lower_limit(self, values, log_failures, n, binary):
         return self.chain._lower_limit(values, log_failures, n, binary)
 
-    # -- cutting ----------------------------------------------------------------------------
+    # -- splits -----------------------------------------------------------------------------
 
     def record_positions(self):
-        """Return the row numbers of each sequence's records, ascending: one array per sequence."""
+        """Return a list with the ascending row numbers of each sequence's records."""
         order = np.argsort(self.codes_, kind="stable")
         return np.split(order, np.cumsum(np.bincount(self.codes_))[:-1])
 
@@ -122,7 +121,7 @@ class ChainSequences(CorrelationModel):
         n_splits = check_integer("n_splits", n_splits, low=2)
         if self.n_sequences >= n_splits:
             return unnamed_groups(self.codes_).folds(n, n_splits, random_state=random_state)
-        # Records of each fold, one array per sequence.
+        # For each fold a list of arrays of row numbers, one array per sequence.
         train_sets: list[list[Array]] = [[] for _ in range(n_splits)]
         test_sets: list[list[Array]] = [[] for _ in range(n_splits)]
         for positions in self.record_positions():

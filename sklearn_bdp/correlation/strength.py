@@ -84,9 +84,10 @@ def declared_strength_test(
     model : CorrelationModel
         Model of the training records.
     scores, folds, sequences : array-like of shape (n,), optional
-        Per-record cross-validated scores in time, the fold and the sequence of each, for chains.
+        Per-record cross-validated scores in time, and the fold and the sequence of each record; for
+        models of chains.
     labels : array-like of shape (n,), optional
-        Labels of the training records, for networks of a declared influence.
+        Labels of the training records; for networks with a declared influence.
 
     Returns
     -------
@@ -105,14 +106,14 @@ def declared_strength_test(
 
 
 def declares_time(model: CorrelationModel) -> bool:
-    """Return whether a model is a chain, sequences of a chain, or a list of these."""
+    """Return whether a model is a :class:`MarkovChain`, sequences of one, or a list of these."""
     if isinstance(model, WorstOf):
         return all(map(declares_time, model.models))
     return isinstance(model, MarkovChain | ChainSequences)
 
 
 def declares_influence(model: CorrelationModel) -> bool:
-    """Return whether a model is a MarkovNetwork with edges, all of declared, finite influence."""
+    """Return whether a model is a MarkovNetwork whose edges have declared, finite influences."""
     return (
         isinstance(model, MarkovNetwork)
         and not model.is_estimated
@@ -122,9 +123,10 @@ def declares_influence(model: CorrelationModel) -> bool:
 
 
 def declared_time(model: CorrelationModel) -> float:
-    """Return a bound on the autocorrelation time of any score, in records, under a model of chains.
+    """Return an upper bound on the autocorrelation time of scores under a model, in records.
 
-    It is infinite if the chain does not contract.
+    ``model``: a chain, sequences of a chain, or a list of these. The time is infinite if a chain
+    has ``contraction_=1``.
     """
     if isinstance(model, WorstOf):
         return max(map(declared_time, model.models))
@@ -151,30 +153,31 @@ def autocorrelation_time_test(
     time : float
         Declared integrated autocorrelation time, in records; at least 1.
     folds : array-like of shape (n,), optional
-        Number of the model that scored a record. Scores are compared within folds, because models
-        of some folds are better.
+        Number of the test fold of each record. Scores are compared within folds, because models of
+        some folds are better.
     sequences : array-like of shape (n,), optional
-        Sequence of each record, if there are several. Blocks lie within one sequence.
+        Label of the sequence of each record. Blocks lie within one sequence.
     level : float, default=0.005
-        Significance of the test.
+        Significance level of the test.
 
     Returns
     -------
     DependenceReport
         The result; its ``note`` is the line of certificates on the declared strength. Its
-        ``p_value`` is None if scores are too few, in sequences that are too short, or do not vary.
+        ``p_value`` is None if scores are too few, do not vary, or form too few blocks.
 
     See Also
     --------
-    independence_test : Test for any dependence, of records that are declared independent.
+    independence_test : Test whether records depend on each other at all.
 
     Notes
     -----
     Means :math:`m_j` of ``k`` blocks of :math:`b = 3\tau` and :math:`10\tau` records (those with at
     least 6 blocks) are compared with the variance :math:`\sigma^2\tau/b` that the declared time
     :math:`\tau` gives them: :math:`Q = b \sum_j (m_j - \bar m)^2 / (\sigma^2 \tau)`, as
-    :math:`\chi^2` with :math:`2(k-1)/(2+\kappa)` degrees of freedom, where
-    :math:`\kappa = 2\max(\text{excess kurtosis}, 0)\,\tau/b` (theory G33). A drift is found, too.
+    :math:`\chi^2` with :math:`2(k-1)/(2+\kappa)` degrees of freedom, where :math:`\kappa =
+    2\max(\text{excess kurtosis}, 0)\,\tau/b` (theory G33). The smaller p-value counts. A drift may
+    be a misfit, too.
 
     Examples
     --------
@@ -224,9 +227,10 @@ def autocorrelation_time_test(
 
 
 def _without_fold_means(series, is_scored, folds):
-    """Return scores less the mean of their fold; NaN stay.
+    """Return scores minus the mean score of their fold; NaN remains NaN.
 
-    ``is_scored``: mask of the scores that are not NaN. ``folds``: fold of each score, a number.
+    ``series``: score of each record. ``is_scored``: mask of the scores that are not NaN. ``folds``:
+    number of the fold of each record.
     """
     codes = np.unique(folds[is_scored], return_inverse=True)[1]
     fold_means = np.bincount(codes, weights=series[is_scored]) / np.bincount(codes)
@@ -236,16 +240,17 @@ def _without_fold_means(series, is_scored, folds):
 
 
 def _slowest_variation(series, positions, values, block_lengths, time):
-    """Return the smallest p-value over lengths of blocks, with its ratio and length in records.
+    """Return ``(p_value, ratio, block_length)`` of the block length with the smallest p-value.
 
-    The ratio is that of the variance of block means to the declared one. Lengths with fewer than 6
-    blocks are left out. ``positions``: those in ``series`` of the scores of each sequence;
-    ``values``: all scores; ``block_lengths``: in records; ``time``: the declared autocorrelation
-    time in records.
+    ``ratio``: variance of block means divided by its expectation under the declared autocorrelation
+    ``time`` (in records). Lengths with fewer than 6 blocks are left out; if all are, the result is
+    ``(1, 1, 0)``. ``series``: score of each record, or NaN. ``positions``: for each sequence, the
+    positions of its scores in ``series``. ``values``: all scores that are not NaN.
+    ``block_lengths``: lengths to try, in records.
     """
     variance = float(values.var())
     excess_kurtosis = float(np.mean((values - values.mean()) ** 4)) / variance**2 - 3.0
-    worst = (1.0, 1.0, 0)
+    most_significant = (1.0, 1.0, 0)
     for block_length in block_lengths:
         block_means = np.concatenate(
             [_block_means(series[sequence], block_length) for sequence in positions]
@@ -256,8 +261,8 @@ def _slowest_variation(series, positions, values, block_lengths, time):
         kappa = 2.0 * max(excess_kurtosis, 0.0) * time / block_length
         degrees_of_freedom = 2.0 * (len(block_means) - 1) / (2.0 + kappa)
         p_value = float(chi2.sf(ratio * degrees_of_freedom, degrees_of_freedom))
-        worst = min(worst, (p_value, ratio, block_length))
-    return worst
+        most_significant = min(most_significant, (p_value, ratio, block_length))
+    return most_significant
 
 
 def influence_test(
@@ -270,9 +275,10 @@ def influence_test(
     model : MarkovNetwork
         Network of the training nodes, with finite influences.
     labels : array-like of shape (n,)
-        Label of each training node. Floats with more than 20 values are cut at their median.
+        Label of each training node. Floats with more than 20 distinct values become two classes,
+        split at their median.
     level : float, default=0.005
-        Significance of the test.
+        Significance level of the test.
 
     Returns
     -------
@@ -290,7 +296,7 @@ def influence_test(
     The influence of a Potts model with one coupling is estimated by pseudo-likelihood (Besag 1975).
     The test is one-sided: the excess over the largest declared influence is compared with a normal
     distribution of the standard error. Labels of neighbors may also agree because their features
-    do. The declared model of the records is then contradicted, too.
+    do, which is a misfit, too.
     """
     level = check_probability("level", level)
     declared_influence = float(model.adjacency_.data.max())  # nats
@@ -318,7 +324,7 @@ def influence_test(
 
 
 def _classes(labels):
-    """Return labels as class numbers; floats with many values are cut at their median."""
+    """Return class codes of labels; floats of more than 20 values are split at their median."""
     values = np.asarray(labels)
     codes = np.unique(values, return_inverse=True)[1]
     if values.dtype.kind == "f" and codes.max() >= MAX_CLASSES:
@@ -327,9 +333,10 @@ def _classes(labels):
 
 
 def _scored_positions(sequences, is_scored):
-    """Return the positions of the scored records of each sequence, ascending.
+    """Return a list with the ascending positions of the scored records of each sequence.
 
-    Raises ValueError for another number of labels than scores.
+    ``sequences``: label of the sequence of each record. ``is_scored``: mask of the records. Raises
+    ValueError if their lengths differ.
     """
     codes = np.unique(np.asarray(sequences), return_inverse=True)[1]
     if len(codes) != len(is_scored):
@@ -340,6 +347,6 @@ def _scored_positions(sequences, is_scored):
 
 
 def _block_means(values: Array, block_length: int) -> Array:
-    """Return the means of whole blocks of consecutive values."""
+    """Return the means of consecutive blocks; an incomplete last block is left out."""
     n_blocks = len(values) // block_length
     return values[: n_blocks * block_length].reshape(n_blocks, block_length).mean(axis=1)

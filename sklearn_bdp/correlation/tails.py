@@ -1,11 +1,11 @@
-"""Concentration of one fixed query: tails and their inverses, pure functions.
+"""Lower confidence limits for the expectation of one fixed mean of scores.
 
 Theory H1-H5 (Hoeffding, chains), G5 (Chernoff), G8 (binomial, hinges), G12 (weights).
 
-In all functions a *value* is one that the mean score has reached or exceeded, a *mean* is a
-possible expectation of the mean score, and ``log_failures`` are logs of one-sided failure
-probabilities. A *limit* is a mean that the tail rejects: under it, the value has at most the
-failure probability. All searches end on the rejected, safe side.
+In all functions, ``values`` are in [0, 1], and the mean score has reached or exceeded them. A
+``mean`` is a possible expectation of the mean score. ``log_failures`` are logs of one-sided failure
+probabilities. A limit is a mean that is rejected: if it is the expectation, the value is reached
+with at most the failure probability.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sklearn_bdp._typing import Array
 _SAFETY_MARGIN = 1e-9
 #: Largest number of records for which hinges are evaluated.
 _MAX_HINGE_RECORDS = 10_000_000
-#: Distances of the corners tried from the best one so far, in records.
+#: Differences of the corners to try from the best corner so far, in records.
 _CORNER_SHIFTS = (0.0, 0.0, 0.0, -1.0, 0.0)
 #: Error of the log of a hinge, in nats, with a margin.
 _HINGE_ERROR = 1e-6
@@ -37,21 +37,15 @@ _LOG_QUARTER = math.log(0.25)
 def _chain_rate(value, mean, contraction):
     r"""Return the Leon-Perron rate of a stationary chain, in nats per record, and its slope.
 
-    For a stationary chain whose operator on mean-zero functions has norm ``contraction`` in [0, 1),
-    ``P[q(X) >= value] <= exp(-n * rate)`` if ``value > mean``. The slope is the derivative of the
-    rate by the mean.
-    ``contraction`` is the second singular value of :math:`D_\pi^{1/2} P D_\pi^{-1/2}`.
-
-    The moment generating function is at most ``prod_i nu(t, mean_i)``, where ``nu`` is the
-    largest eigenvalue of ``diag(1, e^t)`` times the two-state kernel
-    ``contraction * I + (1 - contraction) * 1 (1-mean, mean)``: reversible chains and one
-    function, Leon and Perron 2004, Theorem 1; any chain and functions that differ, Fan, Jiang
-    and Sun 2021, Lemmas 5-8. ``ln nu`` is the inverse of ``2 sqrt(contraction e^t) cosh(.)``
-    at a point that is affine in the mean, so it is concave and means that differ may be
-    averaged. Minimizing over ``t`` gives the large-deviation rate of that two-state chain: the
-    relative entropy of the pair distribution with marginal ``value`` and flux ``x`` between the
-    states, whose minimizer solves a quadratic.
+    If the mean of ``n`` scores in [0, 1] has expectation ``mean < value``, it reaches ``value``
+    with a probability of at most ``exp(-n * rate)`` (Leon and Perron 2004, Theorem 1; Fan, Jiang
+    and Sun 2021, Lemmas 5-8). The slope is the derivative of the rate by ``mean``. ``contraction``:
+    second singular value of :math:`D_\pi^{1/2} P D_\pi^{-1/2}`, in [0, 1).
     """
+    # The moment generating function is at most that of a two-state chain with the kernel
+    # contraction * I + (1 - contraction) * 1 (1-mean, mean). Its large-deviation rate is the
+    # relative entropy of the pair distribution with marginal `value` and flux x between the states.
+    # The minimizer x solves a quadratic.
     complement = 1.0 - value
     mixing = 1.0 - contraction
     # Transition probabilities of the two-state chain from 0 to 1, from 1 to 0, in 1 and in 0.
@@ -78,24 +72,32 @@ def _chain_rate(value, mean, contraction):
 
 
 def hoeffding_lower_limit(values, log_failures, effective_n):
-    """Return limits of Hoeffding's tail ``exp(-2 effective_n (value - mean)^2)``, at least 0."""
+    """Return the lower limits for a mean by Hoeffding's bound, at least 0.
+
+    They are the means with ``exp(-2 effective_n (value - mean)^2)`` equal to the failure
+    probability. ``values``: numbers that the mean score has reached or exceeded. ``log_failures``:
+    logs of one-sided failure probabilities.
+    """
     return np.maximum(values - np.sqrt(-log_failures / (2.0 * effective_n)), 0.0)
 
 
 def chain_lower_limit(values, rates, contraction):
-    """Return the largest means whose :func:`_chain_rate` is at least ``rates``, or hardly less.
+    """Return lower limits for the mean of scores on a stationary Markov chain.
 
-    ``rates`` are logs of inverse failure probabilities per record, ``contraction`` is in [0, 1).
+    Each limit is at most the largest mean whose :func:`_chain_rate` is at least the rate, and close
+    to it. ``values``: numbers that the mean score has reached or exceeded. ``rates``:
+    ``-log_failure / n``. ``contraction``: as for :func:`_chain_rate`.
     """
-    # Rejected: the rate is at least that of (1 - c)/(1 + c) independent records per record.
+    # These limits are rejected: the rate is at least that of (1 - c)/(1 + c) independent records.
     effective_n_per_record = (1.0 - contraction) / (1.0 + contraction)
     hoeffding_limits = hoeffding_lower_limit(values, -rates, effective_n_per_record)
-    smallest = _MIN_CHAIN_LIMIT * values  # the rate is finite at 0: this mean may not be rejected
-    rate_at_smallest, _ = _chain_rate(values, smallest, contraction)
-    is_limit_positive = (hoeffding_limits > smallest) | (rate_at_smallest > rates)
+    # The rate is finite at 0, so that this mean may not be rejected.
+    smallest_mean = _MIN_CHAIN_LIMIT * values
+    rate_at_smallest, _ = _chain_rate(values, smallest_mean, contraction)
+    is_limit_positive = (hoeffding_limits > smallest_mean) | (rate_at_smallest > rates)
     limits = _newton_from_left(
         lambda mean: _chain_rate(values, mean, contraction),
-        np.maximum(hoeffding_limits, smallest),
+        np.maximum(hoeffding_limits, smallest_mean),
         values,
         rates,
     )
@@ -103,14 +105,18 @@ def chain_lower_limit(values, rates, contraction):
 
 
 def chernoff_lower_limit(values: Array, rates: Array) -> Array:
-    """Return the largest means with ``kl(value || mean)`` at least the rate, or hardly less.
+    """Return lower limits for the mean of ``n`` independent scores by Chernoff's bound.
 
-    ``rates`` are ``-log_failure / n``, at least 0 (``inf``: nothing is rejected).
+    Each limit is at most the largest ``mean`` at which the relative entropy ``kl(value || mean)``
+    of 0/1 variables is at least the rate, and close to it. ``values``: numbers that the mean score
+    has reached or exceeded. ``rates``: ``-log_failure / n``, at least 0; the limit for ``inf`` is
+    0.
     """
     values, rates = np.broadcast_arrays(np.asarray(values, float), np.asarray(rates, float))
     complements = 1.0 - values
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # Both starts are rejected: kl >= 2 (v - mu)^2 (Pinsker), kl >= v ln(v/mu) + (1-v) ln(1-v).
+        # Both starting points are rejected: kl >= 2 (v - mu)^2 (Pinsker) and
+        # kl >= v ln(v/mu) + (1-v) ln(1-v).
         start = values * np.exp((rel_entr(complements, 1.0) - rates) / values)
         start = np.fmax(start, hoeffding_lower_limit(values, -rates, 1.0))
 
@@ -123,13 +129,13 @@ def chernoff_lower_limit(values: Array, rates: Array) -> Array:
 
 
 def _newton_from_left(rate_and_slope, start, values, rates):
-    """Return the largest means of at least the given rates, or hardly less.
+    """Return means, as large as possible up to a tolerance, at which a rate is at least ``rates``.
 
-    ``rate_and_slope(mean)`` returns the rate at a mean, and its derivative. The means ``start``
-    must have at least the given rates, else the result has no meaning; no mean exceeds
-    ``values``. Newton's method from the left on a convex falling function stays on the left. Means
-    that are too small for doubles are 0.
+    ``rate_and_slope(mean)`` returns the rate at each mean, a convex decreasing function, and its
+    derivative. ``start``: means whose rate is at least ``rates``. No result exceeds ``values``.
+    Means too small for floats, and those for an infinite rate, are 0.
     """
+    # From the left, Newton's method on a convex decreasing function stays on the left.
     mean = start
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _ in range(_MAX_NEWTON_STEPS):
@@ -146,16 +152,15 @@ def _newton_from_left(rate_and_slope, start, values, rates):
 
 
 def binomial_lower_limit(values: Array, log_failures: Array, n: int) -> Array:
-    r"""Return Clopper-Pearson limits for the mean of ``n`` independent 0/1 scores.
+    """Return Clopper-Pearson lower limits for the mean of ``n`` independent 0/1 scores (theory G8).
 
-    The scores may have different expectations; the limits are for the average of these. Failure
-    probabilities above 1/4 count as 1/4. Limits for those that underflow are Chernoff's.
-
-    Theory G8. Hoeffding 1956, Theorem 4: among independent bits of average mean :math:`\mu`,
-    :math:`P[S \ge k]` is largest for equal means when :math:`k \ge n\mu + 1`. The limit
-    at a failure probability of 1/4 or less has :math:`n\mu \le k - 1` for every :math:`k \ge 2`; at
-    ``k = 1`` the union bound :math:`P[S \ge 1] \le n\mu` takes its place.
+    The scores may have different expectations; the limits are for the average of these. ``values``:
+    numbers that the mean score has reached or exceeded. ``log_failures``: logs of one-sided failure
+    probabilities; those above 1/4 count as 1/4. If they underflow, limits are Chernoff's.
     """
+    # Hoeffding 1956, Theorem 4: P[S >= k] of independent bits is largest for equal means if k is at
+    # least n mu + 1. Limits at a failure probability of 1/4 or less have this property for k >= 2.
+    # At k = 1, the union bound P[S >= 1] <= n mu takes their place.
     values, log_failures = np.broadcast_arrays(
         np.asarray(values, float), np.asarray(log_failures, float)
     )
@@ -174,31 +179,32 @@ def binomial_lower_limit(values: Array, log_failures: Array, n: int) -> Array:
 
 
 def _hinge(mean, corner, n):
-    r"""Return ``ln E (B - t)_+`` of ``B = Bin(n, mean)``, its slope and ``E[B - t | B > t]``.
+    """Return ``ln E (B - t)_+`` of ``B ~ Bin(n, mean)``, its slope and ``E[B - t | B > t]``.
 
-    ``corner`` is the whole number ``t``; the slope is the derivative of this log by the mean.
-    :math:`E(B-t)_+ = n\mu P[B' \ge t] - tP[B > t]` with :math:`B' \sim Bin(n - 1, \mu)`, written
-    with the probability of :math:`B' = t`: only a factor of about the squared deviation cancels.
+    ``corner``: the whole numbers ``t``. The slope is the derivative of the logarithm by ``mean``.
     """
+    # E (B - t)_+ is n mu P[B' >= t] - t P[B > t] with B' ~ Bin(n - 1, mu). Written with P[B' = t],
+    # only a factor of about the squared deviation cancels.
     # Parameters of the beta distribution with P[Beta <= mean] = P[B > t].
     alpha = corner + 1.0
     beta = n - corner
     complement = 1.0 - mean
     expected_successes = n * mean
     log_density = xlogy(corner, mean) + xlog1py(beta - 1.0, -mean) - betaln(alpha, beta)
-    density = np.exp(log_density) / n  # of B' at t
-    above = betainc(alpha, beta, mean)  # P[B > t]
-    excess = expected_successes * complement * density + (expected_successes - corner) * above
-    slope = n * (above + complement * density)  # of the excess: n P[B' >= t]
-    return np.log(np.maximum(excess, 0.0)), slope / excess, excess / above
+    density = np.exp(log_density) / n  # P[B' = t]
+    tail = betainc(alpha, beta, mean)  # P[B > t]
+    excess = expected_successes * complement * density + (expected_successes - corner) * tail
+    slope = n * (tail + complement * density)  # of the excess: n P[B' >= t]
+    return np.log(np.maximum(excess, 0.0)), slope / excess, excess / tail
 
 
 def bounded_lower_limit(values: Array, log_failures: Array, n: int) -> Array:
-    r"""Return limits for the mean of ``n`` independent scores in ``[0, 1]`` of any distributions.
+    r"""Return lower limits for the mean of ``n`` independent scores in [0, 1] (theory G8).
 
-    Theory G8: :math:`P[S \ge k] \le \min_t E(Bin(n, \mu) - t)_+/(k - t)` over whole
-    ``t < k = n value``, Hoeffding's hinges. Each rejects the true mean on a half-line of values, so
-    the largest of their limits rejects on the largest half-line only.
+    Each is the largest of several limits by Hoeffding's hinges
+    :math:`P[S \ge k] \le E(Bin(n, \mu) - t)_+/(k - t)` with whole ``t < k = n * value``, and by
+    Chernoff's bound. Scores may have different distributions. ``values``: numbers that the mean
+    score has reached or exceeded. ``log_failures``: logs of one-sided failure probabilities.
     """
     values, log_failures = np.broadcast_arrays(
         np.asarray(values, float), np.asarray(log_failures, float)
@@ -237,7 +243,7 @@ def bounded_lower_limit(values: Array, log_failures: Array, n: int) -> Array:
             # At the best corner, k - t is the mean excess.
             best_corner = successes - overshoot + shift
         mean *= 1.0 - _SAFETY_MARGIN
-        # Far out a hinge is not a double and its step may end anywhere: evaluate the bound there.
+        # A hinge that underflows has a meaningless step: evaluate the bound at the result.
         log_hinge, _, _ = _hinge(mean, successes - distances, n)
         log_bound = log_hinge - np.log(distances)
     is_rejected = (log_bound > _MIN_LOG_FAILURE) & (log_bound <= log_failure + 0.5 * _HINGE_ERROR)
@@ -246,14 +252,16 @@ def bounded_lower_limit(values: Array, log_failures: Array, n: int) -> Array:
 
 
 def _worst_sums(t, weights, counts, log_factors):
-    """Return the largest mean ``S`` at each value of ``M``, for one exponent ``t`` (theory G12).
+    """Return the largest weighted sums of expectations that a moment generating function allows.
 
-    ``counts`` scores have each of the ``weights``. ``S(nu) = sum w_i mu_i`` is the expected mean
-    and ``M(nu) = sum ln(1 + mu_i (e^{t w_i} - 1))`` the log of the moment generating function of
-    the water-filling ``w_i mu_i = clip(nu - a_i, 0, w_i)``, ``a_i = w_i / (e^{t w_i} - 1)``, the
-    worst distribution of means. ``log_factors`` are values of ``M``; for negative ones ``S`` is 0.
-    Between neighboring breakpoints ``S`` is ``A nu + B`` and ``M`` is ``A ln nu + C``.
+    For each entry of ``log_factors``, this is the largest ``S`` such that all expectations ``mu_i``
+    in [0, 1] of scores with ``sum w_i mu_i = S`` have ``sum ln(1 + mu_i (e^{t w_i} - 1))`` of at
+    most this entry (theory G12). It is 0 for negative entries. ``counts[k]`` scores have the weight
+    ``weights[k]``.
     """
+    # The maximum M of the logarithm at a given S is at w_i mu_i = clip(nu - a_i, 0, w_i) with
+    # a_i = w_i / (e^{t w_i} - 1). Between neighboring breakpoints of nu, S is A nu + B and M is
+    # A ln nu + C.
     exponents = t * weights
     log_starts = np.log(weights) - exponents - np.log(-np.expm1(-exponents))  # ln a_i
     starts = np.exp(log_starts)
@@ -269,8 +277,8 @@ def _worst_sums(t, weights, counts, log_factors):
     offsets = -np.cumsum((signs * breakpoints)[order])
     log_offsets = -np.cumsum((signs * log_breakpoints)[order])
     sums_at_breakpoints = slopes * breakpoints[order] + offsets
-    factors_at_breakpoints = slopes * log_breakpoints[order] + log_offsets
-    index = np.searchsorted(factors_at_breakpoints, log_factors, side="right") - 1
+    log_factors_at_breakpoints = slopes * log_breakpoints[order] + log_offsets
+    index = np.searchsorted(log_factors_at_breakpoints, log_factors, side="right") - 1
     interval = np.clip(index, 0, len(breakpoints) - 1)
     slope = slopes[interval]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -283,17 +291,14 @@ def _worst_sums(t, weights, counts, log_factors):
 def weighted_lower_limit(
     values: Array, log_failures: Array, weights: Array, counts: Array
 ) -> Array:
-    r"""Return limits for the mean of independent scores of unequal weight.
+    """Return lower limits for the expected weighted mean of independent scores (theory G12).
 
-    ``counts`` scores in ``[0, 1]`` have each of the distinct ``weights``, whose sum over the scores
-    is 1; the limits are for :math:`\sum_i w_i\mu_i`, after :math:`\sum_i w_i\varphi_i` has reached
-    or exceeded the values.
-
-    Theory G12. Each exponent ``t`` rejects the means for which
-    :math:`-tv + \max_\mu \sum_i\ln(1 + \mu_i(e^{tw_i} - 1))` is at most the log of the failure
-    probability. The bound rises with the mean, so the largest limit over a grid of exponents is
-    taken.
+    ``counts[k]`` scores in [0, 1] have the weight ``weights[k]``; weights sum to 1 over all scores.
+    ``values``: numbers that the weighted mean has reached or exceeded. ``log_failures``: logs of
+    one-sided failure probabilities.
     """
+    # Each exponent t rejects the means for which -t v + max_mu sum_i ln(1 + mu_i (e^{t w_i} - 1))
+    # is at most the log of the failure probability. The largest of these limits is used.
     values, log_failures = np.broadcast_arrays(
         np.asarray(values, float), np.asarray(log_failures, float)
     )
@@ -306,22 +311,24 @@ def weighted_lower_limit(
     # Singular names: the entries whose limits may be positive.
     value = values[is_positive]
     log_failure = log_failures[is_positive]
-    best = np.zeros(value.shape)  # largest limits so far
-    # From exponents of small deviations to those of certainty.
+    largest_limits = np.zeros(value.shape)  # over the exponents so far
+    # From exponents for small deviations to those for values near 1.
     sum_of_squares = float(np.sum(counts * weights**2))
     first_exponent = 0.3 * math.sqrt(float(-log_failure.max()) / sum_of_squares)
     last_exponent = max(10.0 * first_exponent, 60.0 / float(weights.min()))
     for t in np.geomspace(first_exponent, last_exponent, 240):
-        best = np.maximum(best, _worst_sums(t, weights, counts, log_failure + t * value))
-    limits[is_positive] = np.minimum(best * (1.0 - _SAFETY_MARGIN), value)
+        sums = _worst_sums(t, weights, counts, log_failure + t * value)
+        largest_limits = np.maximum(largest_limits, sums)
+    limits[is_positive] = np.minimum(largest_limits * (1.0 - _SAFETY_MARGIN), value)
     return limits
 
 
 def component_lower_limit(values, log_failures, sizes, counts):
-    """Return limits for a mean of records that form independent components.
+    """Return lower limits for the mean of scores in [0, 1] of records in independent components.
 
-    A component's mean is one score, of weight ``size / n`` (theory G12); ``counts`` components have
-    each of the distinct ``sizes``.
+    ``counts[k]`` components have ``sizes[k]`` records. ``values``: numbers that the mean score has
+    reached or exceeded. ``log_failures``: logs of one-sided failure probabilities. The mean of a
+    component is one score, of weight ``size / n`` (theory G12).
     """
     if len(sizes) == 1:
         return bounded_lower_limit(values, log_failures, int(counts[0]))

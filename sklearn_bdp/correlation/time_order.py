@@ -1,4 +1,4 @@
-"""Records in time without assumed dependence: each date is judged given its past (theory G26)."""
+"""Records in time without assumptions on dependence, with bounds given the past (theory G26)."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from sklearn_bdp.correlation.scheme import Calendar, ConcentrationBound, Samplin
 
 
 class TimeOrdered(CorrelationModel):
-    """Records in time, each date judged by the data known before it (theory G26).
+    """Records in time, with bounds conditional on the past of each date (theory G26).
 
-    Made by ``correlation="time"``. Nothing is assumed about dependence, drift or seasons. Intervals
-    refer to the expected score over the holdout's own dates, not to a long run: for that, declare
-    a :class:`MarkovChain`.
+    ``correlation="time"`` declares it. Nothing is assumed about dependence, drift or seasons.
+    Intervals refer to the expected score over the holdout's own dates, not in the long run.
 
     Parameters
     ----------
     times : array-like of shape (n,), optional
         Date of each record, in any order: dates, periods, numbers or ISO text. Records of one date
-        may depend on each other in any way. Dates have equal weight (theory G24): the score is that
-        of a random record of a random date. By default each record is a date, in row order.
+        may depend on each other in any way. Dates have equal weight (theory G24): the score is the
+        mean over dates of the mean score of their records. By default each record is a date, in row
+        order.
     horizon : int or span of time, default=1
-        Number of dates from the last record that a forecaster has to the date its score is known.
-        If it is more than 1, this many dates are left out before the holdout, because their labels
-        may become known after the first forecast. With ``times``, also a span such as ``"7D"``, a
-        ``Timedelta`` or an offset of pandas: then the largest number of dates in such a span.
+        Number of dates from the last record that a forecast may use to the date on which its score
+        is known. If it is more than 1, this many dates are left out before the holdout, because
+        their labels may become known after the first forecast. With ``times``, also a span such as
+        ``"7D"``, a ``Timedelta`` or a pandas offset, which becomes the largest number of dates in
+        this span before a date.
     step : str, default="date"
         Name of one time step in certificates, such as ``"day"``.
 
@@ -59,9 +60,9 @@ class TimeOrdered(CorrelationModel):
 
     Notes
     -----
-    :meth:`log_tail` and :meth:`mean_lower_limit` are the bound of Azuma and Hoeffding, which holds
-    for all means of scores; for a given ``sensitivity``, there is no bound. Searches use sharper
-    limits by betting with stakes that are fixed in advance
+    :meth:`log_tail` and :meth:`mean_lower_limit` use the bound of Azuma and Hoeffding, which is
+    valid for all means of scores; for a given ``sensitivity``, there is no bound. Searches use
+    sharper limits by betting
     (:func:`~sklearn_bdp.intervals.bounds.martingale_lower_limit`). Without declared dependence,
     leakage has no bound, so that :meth:`bdp_epsilon` and :meth:`dp_epsilon` raise ``ValueError``.
 
@@ -109,7 +110,7 @@ class TimeOrdered(CorrelationModel):
         return f"TimeOrdered({summary}horizon={self.horizon}, step={self.step!r})"
 
     def _n_dates(self, n):
-        """Return the number of dates of all ``n`` records."""
+        """Return the number of distinct dates of the ``n`` records."""
         n = self.check_n(n)
         return len(self.counts_) if self._has_dates else n
 
@@ -138,17 +139,18 @@ class TimeOrdered(CorrelationModel):
         # as if independent; a query that one record moves later could be moved by all of them.
         return n * n / self._n_dates(n) if is_mean else np.inf
 
-    # -- cutting: whole dates, gaps counted in dates ----------------------------------------------
+    # -- splits: whole dates, gaps counted in dates -----------------------------------------------
 
     @property
     def _gap(self):
-        """Number of dates to drop before a holdout, because forecasts may not know their labels."""
+        """Number of dates to drop before a holdout: the horizon if it is more than 1, else 0."""
         return self.horizon if self.horizon > 1 else 0
 
     def _records_of(self, date_codes):
         """Return the row numbers of all records of some dates, ascending.
 
-        ``date_codes``: positions of the dates, ascending; without dates, the row numbers.
+        ``date_codes``: ascending positions of these dates among all dates. If each record is a
+        date, they are the row numbers.
         """
         return np.flatnonzero(np.isin(self.codes_, date_codes)) if self._has_dates else date_codes
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sklearn_bdp.correlation.leakage import ChainLeakageBound, NetworkLeakageBound, leakage_bound
-from sklearn_bdp.correlation.network import rooted
+from sklearn_bdp.correlation.network import breadth_first_forest
 
 
 def sequential_epsilon(model, dp_epsilon, n):
@@ -29,4 +29,4 @@ def records_of_trees(model):
     matrix = model.adjacency_
     edges = np.bincount(labels, weights=np.diff(matrix.indptr)) / 2
     is_tree = edges == np.bincount(labels) - 1
-    return rooted(matrix, np.unique(labels, return_index=True)[1], is_tree[labels])[0]
+    return breadth_first_forest(matrix, np.unique(labels, return_index=True)[1], is_tree[labels])[0]

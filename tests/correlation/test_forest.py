@@ -12,8 +12,8 @@ from sklearn_bdp.correlation.network import (
     affected_in_subtrees,
     best_block_costs,
     block_costs,
+    breadth_first_forest,
     dobrushin_n_affected,
-    rooted,
 )
 
 from .oracle import bdp_leakage, edge_diameters, field_distribution
@@ -25,13 +25,13 @@ def test_parents_come_first():
     graph = sparse.coo_array((np.ones(49), (np.arange(1, 50), parent)), shape=(52, 52))
     matrix = sparse.csr_array(graph + graph.T)
     components = np.r_[np.zeros(50, dtype=int), 1, 2]
-    order, position = rooted(matrix, [0, 50, 51], np.ones(52, dtype=bool))
+    order, position = breadth_first_forest(matrix, [0, 50, 51], np.ones(52, dtype=bool))
     assert sorted(order) == list(range(52))
     assert np.all(position < np.arange(52))
     assert np.sum(position == -1) == 3
     for k in np.flatnonzero(position >= 0):
         assert matrix[order[k], order[position[k]]] == 1.0
-    tree_order, _ = rooted(matrix, [0, 50, 51], components == 0)
+    tree_order, _ = breadth_first_forest(matrix, [0, 50, 51], components == 0)
     assert len(tree_order) == 50
 
 
