@@ -292,7 +292,7 @@ def test_messages_pickles_and_representations_omit_the_password(postgresql, url,
         assert "plugh" not in text
     config_copy = copy.deepcopy(config)  # in this process the connection keeps it
     assert config_copy.ledger.connection_url == config.ledger.connection_url
-    assert SECRET in config_copy.ledger.connection.replace("+", "%20")
+    assert SECRET in config_copy.ledger.connection_url.replace("+", "%20")
     assert pickle.loads(packs[0]) == config
 
 
