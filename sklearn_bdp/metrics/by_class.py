@@ -2,7 +2,7 @@
 
 None of them is a mean over records, so that their proofs need independent records or independent
 groups. The holdout's mechanism releases class proportions before the scores (theory G20). Classes
-and their expected proportions come from training labels.
+come from training labels or from the model, never from holdout labels.
 """
 
 import dataclasses
@@ -199,6 +199,7 @@ class ClassMetric(BoundedMetric):
         return planned_metric.expected_shape(n)
 
     def with_training_targets(self, y, groups=None):
+        """Return the metric with classes, class counts and within-group fractions, if not known."""
         if y is None or (self.class_counts is not None and groups is None):
             return self
         classes, class_index = np.unique(as_labels(y), return_inverse=True)
@@ -285,6 +286,10 @@ class ClassMetric(BoundedMetric):
         return label_positions(labels, np.array(self._known_classes(estimator), dtype=object))
 
     def _evaluated(self, estimator, record_values, class_index):
+        """Return the evaluation of the scores or responses of records, of shape (n,).
+
+        ``class_index`` has the positions of their classes, -1 for an unknown label.
+        """
         shape = self._shape(self._known_classes(estimator))
         type_name = f"{type(estimator).__module__}.{type(estimator).__name__}"
         if (

@@ -3,7 +3,7 @@
 A proven interval of a mean error needs a largest error, and widens with it. If none is declared,
 the range of the training targets is one, but it can be much larger than the errors of a good model.
 A limit from out-of-fold errors can be smaller. It is public and fixed before the holdout is
-queried. The target of such an interval is the mean of the clipped errors.
+queried. The interval is then about the mean of the clipped errors.
 """
 
 from __future__ import annotations

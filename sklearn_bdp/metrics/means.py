@@ -120,6 +120,10 @@ class ClippedMetric(MeanMetric):
         return self._unit_scores(self._unclipped_values(estimator, X, y), is_clipped=True)
 
     def clipping(self, estimator: Any, X: Any, y: ArrayLike, per_record: Any) -> Clipping | None:
+        """Return the effect of clipping, None if unclipped scores cannot be computed.
+
+        ``per_record`` are the clipped scores of these records in [0, 1].
+        """
         n = len(per_record)
         clipped_sum = float(self.from_unit(per_record).sum())
         if self._may_clip(per_record, y):
@@ -240,6 +244,10 @@ class TopKAccuracy(MeanMetric):
         )
 
     def record_scores(self, estimator, X, y):
+        """Return 1 if the target of a record is among its top ``k`` classes, else 0.
+
+        NaN for a record with a NaN score.
+        """
         scores = respond(estimator, X, self.methods).astype(float)
         target_positions = label_positions(y, np.asarray(estimator.classes_))
         binary_threshold = 0.0 if hasattr(estimator, "decision_function") else 0.5
@@ -435,7 +443,7 @@ class ClippedError(ClippedMetric):
 
     @property
     def unclipped_statistic(self) -> Statistic:
-        """Statistic of the mean error without a clip, for approximate rows."""
+        """Statistic of the mean loss without a clip, for approximate rows of a final report."""
         return self.unit_statistic
 
     @property
