@@ -207,7 +207,7 @@ def plan_holdout(
 
 
 def _assumptions(task, design):
-    """Return a tuple with the sentences that must be true for a certificate to apply."""
+    """Return a tuple of sentences that must be true for the certificate of a design to apply."""
     model = task.model
     sentences = [
         "Training set and cross-validated scores depend on the holdout only through its answers.",
@@ -217,12 +217,12 @@ def _assumptions(task, design):
         f"At most {task.n_queries:,} queries, at most {task.budget:,} answered from the holdout.",
     ]
     if gap_failure_probability(model, 0) > 0:
-        failure = 0.1 * task.beta
+        gap_failure = 0.1 * task.beta
         sentences.append(
             "The holdout's first record follows the stationary distribution. Cut from the sequence "
             "of the training data it does not: leave out "
-            f"{required_gap(model, failure):,} records on each side and add "
-            f"{failure:.3g} to the failure probability per side."
+            f"{required_gap(model, gap_failure):,} records on each side and add "
+            f"{gap_failure:.3g} to the failure probability per side."
         )
     if design.mechanism is not None and design.route == "bdp":
         sentences.append("The noise is secret: a mechanism with a fixed random_state is for tests.")
@@ -230,7 +230,7 @@ def _assumptions(task, design):
 
 
 def _advice(task, design, is_configured):
-    """Return a tuple with at most one sentence on a smaller error, for a certificate.
+    """Return a tuple of at most one sentence on how the error of a design could be smaller.
 
     ``is_configured``: whether the caller has configured the mechanism.
     """
@@ -250,11 +250,11 @@ def _advice(task, design, is_configured):
 
 
 def _required_n(task, design, tau):
-    """Return about the number of records that certifies ``tau``, without a search over noise.
+    """Return approximately the number of records with which the error would be ``tau``.
 
-    ``design``: a design of the task, whose error is scaled.
+    ``design``: design of the task with ``task.n`` records.
     """
-    # With noise τ is taken to fall like n^{−1/2}.
+    # With noise the error is taken to be proportional to n^{−1/2}.
     approximate_n = math.ceil(1.02 * task.n * (design.tau / tau) ** 2)
     if design.route != "transcript" or math.isfinite(design.dp_epsilon):
         return approximate_n

@@ -65,7 +65,7 @@ _RELATIVE_STEP, _RELATIVE_STEP_OF_OTHERS = 0.001, 0.01
 
 
 class SearchPlan(int):
-    """Number of holdout records. Its text adds units, events and the number of all records."""
+    """Number of holdout records, an int whose ``str`` is a sentence about the plan."""
 
     text: str
 
@@ -167,6 +167,7 @@ def plan_search(
     metric = planned_metric("accuracy" if scoring is None else scoring)
 
     def is_enough(n):
+        """Return whether the forecast for ``n`` holdout records is at most ``half_width``."""
         forecast = expected_half_width(
             n,
             scoring=scoring,
@@ -219,26 +220,27 @@ def _text_of_plan(
 ):
     """Return a sentence on a planned number of records, with its units, events and assumptions.
 
-    ``scheme`` is that of the planned records. The other arguments are those of :func:`plan_search`.
+    ``plan``: number of holdout records; ``scheme``: their sampling scheme. The other arguments are
+    those of :func:`plan_search`.
     """
-    units = ""
+    units_text = ""
     if scheme.n_units != int(plan):
-        units = f" in {scheme.n_units:,} {scheme.unit_name}"
-    events = ""
+        units_text = f" in {scheme.n_units:,} {scheme.unit_name}"
+    events_text = ""
     if not metric.is_mean:
         n_events = math.ceil(plan * (prevalence or 0.5))
-        assumption = " (prevalence=0.5 is assumed)" if prevalence is None else ""
-        events = f", {n_events:,} of them events{assumption}"
-    variation = ""  # assumption on how far the scores of records vary
+        prevalence_text = " (prevalence=0.5 is assumed)" if prevalence is None else ""
+        events_text = f", {n_events:,} of them events{prevalence_text}"
+    variation_text = ""  # assumption on how far the scores of records vary
     if metric.is_mean:
-        variation = metric.planned_scores(score, prevalence or 0.5).assumption
+        variation_text = metric.planned_scores(score, prevalence or 0.5).assumption
     elif final and metric.planned_shape(1, (1, 1)).kind == "pairs":
-        variation = " of normal scores"
-    interval = "the final report" if final else "the last search"
+        variation_text = " of normal scores"
+    interval_text = "the final report" if final else "the last search"
     return (
-        f"{int(plan):,} holdout records{units}{events}, about {4 * plan:,} in all if a quarter is "
-        f"held out: half-width {half_width:g} in {interval} of {n_searches:,} searches of "
-        f"{n_candidates:,} candidates, at a score of {score:g}{variation}"
+        f"{int(plan):,} holdout records{units_text}{events_text}, about {4 * plan:,} in all if a "
+        f"quarter is held out: half-width {half_width:g} in {interval_text} of {n_searches:,} "
+        f"searches of {n_candidates:,} candidates, at a score of {score:g}{variation_text}"
         f"{', if the holdout confirms cross-validation' * (n_corrections == 0)}."
     )
 
@@ -259,9 +261,9 @@ def expected_half_width(
 ):
     """Return the half-width that :func:`plan_search` forecasts for ``n`` holdout records.
 
-    It is in score units of [0, 1]. The other arguments are those of :func:`plan_search`;
-    ``correlation`` may also be a model of any size. ``goal``: a result above it may be too small,
-    because bets, which take long, are simulated only if they may reach the goal.
+    It is a fraction of the metric's range. The other arguments are those of :func:`plan_search`;
+    ``correlation`` may also be a CorrelationModel for any number of records. A result above
+    ``goal`` may be too small, because bets are simulated only if their half-width may be below.
     """
     n = check_integer("n", n, low=1)
     score = check_real("score", score, low=0.0, high=1.0)
@@ -282,80 +284,124 @@ def expected_half_width(
     # Noise is scaled with the deviation of the metric's score, relative to accuracy.
     noise_factor = float(tail.standard_deviation(0.5) / accuracy_tail.standard_deviation(0.5))
     failure = round_noise_failure(noise_failure, n_corrections) / 2.0
-    margin = answer_margin(failure=failure, answer_scale=answer_scale) * noise_factor
+    noise_margin = answer_margin(failure=failure, answer_scale=answer_scale) * noise_factor
     released_nats = expected_nats(n_searches, n_corrections)
-    log_failure = math.log((1.0 - NOISE_FAILURE_FRACTION) * beta / 2.0)
-    if final:
-        log_failure -= final_code_length(released=released_nats, n_batches=n_searches)
-        half_width = _report_half_width(
+    log_one_sided = math.log((1.0 - NOISE_FAILURE_FRACTION) * beta / 2.0)
+    if not final:
+        log_one_sided -= code_length(released=released_nats, batch_index=n_searches)
+        return _last_search_half_width(
             metric,
             model,
             n,
+            tail,
             score=score,
             prevalence=positive_fraction,
-            log_one_sided=log_failure,
-            goal=goal,
+            n_searches=n_searches,
+            n_candidates=n_candidates,
+            log_one_sided=log_one_sided,
+            noise_margin=noise_margin,
         )
-        if half_width is None:
-            half_width = half_width_at(tail, score, log_failure, margin)
-        return _EXPECTED_EXCESS * half_width
-    log_failure -= code_length(released=released_nats, batch_index=n_searches)
-    leader_length = float(rank_code_lengths(np.zeros(n_candidates))[0])
-    given_rest = model.sampling_scheme(n).is_conditional
-    policy = make_width_policy(AlphaSpending(), n_searches, log_failure, given_rest=given_rest)
-    cell_half_width = policy.fine_half_widths(  # in standard deviations of the score
+    log_one_sided -= final_code_length(released=released_nats, n_batches=n_searches)
+    half_width = _report_half_width(
+        metric,
+        model,
+        n,
+        score=score,
+        prevalence=positive_fraction,
+        log_one_sided=log_one_sided,
+        goal=goal,
+    )
+    if half_width is None:
+        half_width = half_width_at(tail, score, log_one_sided, noise_margin)
+    return _EXPECTED_EXCESS * half_width
+
+
+def _last_search_half_width(
+    metric,
+    model,
+    n,
+    tail,
+    *,
+    score,
+    prevalence,
+    n_searches,
+    n_candidates,
+    log_one_sided,
+    noise_margin,
+):
+    """Return the half-width of the best candidate's interval in the last search.
+
+    ``model``: CorrelationModel of the ``n`` holdout records; ``tail``: concentration bound of the
+    metric; ``log_one_sided``: log of the failure probability of one side of the last search's
+    intervals; ``noise_margin``: limit of the noise in an answer. Half-widths and margins are
+    fractions of the metric's range.
+    """
+    leader_length = float(rank_code_lengths(np.zeros(n_candidates))[0])  # in nats
+    scheme = model.sampling_scheme(n)
+    policy = make_width_policy(
+        AlphaSpending(), n_searches, log_one_sided, given_rest=scheme.is_conditional
+    )
+    relative_half_width = policy.fine_half_widths(  # in standard deviations of the score
         _DIFFERENCE_DEVIATION,
         n_searches - 1,
         rank_lengths=leader_length,
         cv_deviation=_DIFFERENCE_DEVIATION,
     )
-    deviation = float(tail.standard_deviation(score))
-    log_failure -= leader_length
-    half_width = half_width_at(tail, score, log_failure, margin + cell_half_width * deviation)
-    if metric.is_mean and not metric.is_binary and model.sampling_scheme(n).has_iid_records:
-        half_width_by_bets = _interim_half_width(
-            metric.planned_scores(score, positive_fraction),
+    score_deviation = float(tail.standard_deviation(score))
+    log_one_sided -= leader_length
+    half_width = half_width_at(
+        tail, score, log_one_sided, noise_margin + relative_half_width * score_deviation
+    )
+    if metric.is_mean and not metric.is_binary and scheme.has_iid_records:
+        half_width_by_bets = _half_width_by_bets(
+            metric.planned_scores(score, prevalence),
             n,
-            log_one_sided=log_failure,
-            margin=margin,
-            cell_half_width=float(cell_half_width) * deviation,
+            log_one_sided=log_one_sided,
+            noise_margin=noise_margin,
+            cell_half_width=float(relative_half_width) * score_deviation,
         )
         half_width = min(half_width, half_width_by_bets)
     return half_width
 
 
-def _interim_half_width(planned, n, *, log_one_sided, margin, cell_half_width):
-    """Return the half-width of a leader's interval by bets on records (theory G15).
+def _half_width_by_bets(planned_scores, n, *, log_one_sided, noise_margin, cell_half_width):
+    """Return the half-width of an interval by bets on ``n`` records (theory G15).
 
-    It is 1 if scores vary too much for bets. ``planned``: scores of the records. ``margin``: of
-    noise. ``cell_half_width``: of the leader's cell for scores of 0 and 1, without the noise. That
-    of scores that vary less is narrower.
+    It is 1 if scores vary too much for bets. ``planned_scores``: :class:`PlannedScores` in [0, 1];
+    ``log_one_sided``: log of the failure probability of one side; ``noise_margin``: limit of the
+    noise in an answer; ``cell_half_width``: half-width of the range that an answer gives for the
+    holdout score, if scores of records are 0 and 1.
     """
-    mean = float(np.mean(planned.quantiles))
-    variance = float(np.var(planned.quantiles))
+    mean = float(np.mean(planned_scores.quantiles))
+    variance = float(np.var(planned_scores.quantiles))
     n_training = 3.0 * n  # if a quarter is held out
-    plan = plan_bets(
+    betting_plan = plan_bets(
         [mean],
         [variance],
         training_sizes=[n_training],
         n=n,
         log_failure=log_one_sided + math.log(2.0),
-        margin=margin,
+        margin=noise_margin,
     )
-    if not plan.is_eligible[0]:
+    if not betting_plan.is_eligible[0]:
         return 1.0
+    # Scores that vary less have a narrower range.
     cell_half_width *= float(relative_deviation(mean * (1.0 - mean), variance, n_training))
-    ends = np.clip(mean + (cell_half_width + margin) * np.array([-1.0, 1.0]), 0.0, 1.0)
-    confirmed_limit = min(1.0, float(plan.limits_to_try(0)[0]) + margin)
-    lower, upper = plan.limits(ends[:1], ends[1:], np.array([log_one_sided]), {0: confirmed_limit})
+    lowest, highest = np.clip(
+        mean + (cell_half_width + noise_margin) * np.array([[-1.0], [1.0]]), 0.0, 1.0
+    )
+    # As if the holdout confirms the lowest limit that is tried for the shortfall of the bets.
+    ratio_limit = min(1.0, float(betting_plan.limits_to_try(0)[0]) + noise_margin)
+    lower, upper = betting_plan.limits(lowest, highest, np.array([log_one_sided]), {0: ratio_limit})
     return 0.5 * float(upper[0] - lower[0])
 
 
 def _report_half_width(metric, model, n, *, score, prevalence, log_one_sided, goal):
-    """Return the half-width of a report by the method that proves its row, at ``n`` records.
+    """Return the half-width of a final report as a fraction of the metric's range.
 
-    None if a concentration bound is that method, or as wide. ``log_one_sided``: log of the failure
-    probability of one side. ``goal``: as for :func:`expected_half_width`.
+    None if a concentration bound is as narrow. ``model``: CorrelationModel of the ``n`` holdout
+    records; ``prevalence``: proportion of positive records; ``log_one_sided``: log of the failure
+    probability of one side; ``goal``: a result above it may be too small.
     """
     scheme = model.sampling_scheme(n)
     method = metric.proof(dependence_of_scheme(scheme))
@@ -379,14 +425,14 @@ def _report_half_width(metric, model, n, *, score, prevalence, log_one_sided, go
 
 
 def _half_width_by_class(metric, model, n, *, score, prevalence, log_one_sided, goal):
-    """Return the half-width of a report on a metric by class with a proof.
+    """Return the half-width of a final report on a metric that depends on class counts.
 
-    Arguments are those of :func:`_report_half_width`.
+    Arguments and units are those of :func:`_report_half_width`.
     """
     scheme = model.sampling_scheme(n)
-    deviation = math.sqrt(scheme.n_units * prevalence * (1.0 - prevalence))
+    count_deviation = math.sqrt(scheme.n_units * prevalence * (1.0 - prevalence))
     class_counts = tuple(
-        max(1, round(scheme.n_units * proportion - _FEWER_OF_CLASS * deviation))
+        max(1, round(scheme.n_units * proportion - _FEWER_OF_CLASS * count_deviation))
         for proportion in (1.0 - prevalence, prevalence)
     )
     shape = metric.planned_shape(n, class_counts)
@@ -411,8 +457,7 @@ def _half_width_by_class(metric, model, n, *, score, prevalence, log_one_sided, 
 def _metric_tail(metric, model, n, positive_fraction):
     """Return the concentration bound of a metric on ``n`` holdout records.
 
-    For metrics by class, the sizes of the classes are those to expect for this fraction of positive
-    records.
+    Metrics by class use the expected class counts of ``3 * n`` training records.
     """
     # If a quarter is held out, three times as many records remain for training.
     class_counts = tuple(
@@ -424,7 +469,7 @@ def _metric_tail(metric, model, n, positive_fraction):
 
 
 def expected_nats(n_searches, n_corrections):
-    """Return the nats that a year of searches is expected to release."""
+    """Return the information in nats that ``n_searches`` searches are expected to release."""
     nats = _NATS_AT_START + _NATS_PER_SEARCH * n_searches + _NATS_PER_CORRECTION * n_corrections
     if n_corrections > 0:
         nats += _NATS_OF_FIRST_CORRECTION - _NATS_PER_CORRECTION

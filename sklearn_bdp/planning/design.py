@@ -39,7 +39,7 @@ _MAX_LOGIT = 60.0
 
 @dataclass(frozen=True)
 class Task:
-    """Task of certification: the records, their dependence, and the guarantee that is wanted."""
+    """Records, their dependence, and the required guarantee, for which a design is sought."""
 
     n: int  # number of holdout records
     model: object  # CorrelationModel, or a continuation of one
@@ -50,7 +50,10 @@ class Task:
 
     @classmethod
     def checked(cls, n, model, *, n_queries, budget, beta, c):
-        """Return a task after checking the arguments that certificates and plans share."""
+        """Return a task; raise TypeError or ValueError for an invalid argument.
+
+        ``model``: CorrelationModel of the ``n`` records.
+        """
         return cls(
             n=model.check_n(n),
             model=model,
@@ -62,12 +65,12 @@ class Task:
 
     @property
     def n_effective(self):
-        """Effective number of records in Hoeffding's exponent."""
+        """Effective number of holdout records, for Hoeffding's inequality."""
         return float(self.model.effective_n(self.n))
 
     @property
     def sensitivity(self):
-        """Largest change of a query's value by one record: 1/n, plus the step of the fine grid."""
+        """Largest change of a rounded mean of scores in [0, 1] if one record changes."""
         return 1.0 / self.n + 2.0**-44
 
 
@@ -95,10 +98,10 @@ class Design:
 
 
 def solve(task, *, route, mechanism=None, epsilon=None):
-    """Search for the design of a task with the smallest error, and return it.
+    """Return the :class:`Design` of a task with the smallest error that a search finds.
 
-    Arguments are those of :func:`~sklearn_bdp.planning.certify`. Without the argument
-    ``mechanism``, the design has a mechanism only if its error is below 1.
+    ``route``, ``mechanism`` and ``epsilon`` are those of :func:`~sklearn_bdp.planning.certify`. If
+    ``mechanism`` is None, the design has a mechanism only if its error is below 1.
     """
     task = replace(task, budget=min(task.budget, task.n_queries))  # an answer for each query
     if mechanism is not None:
@@ -130,7 +133,10 @@ def solve(task, *, route, mechanism=None, epsilon=None):
 
 
 def _best_of_routes(task, max_dp_epsilon):
-    """Return the name and the design of the route that is found to have the smaller error."""
+    """Return the route with the smaller error ("transcript" or "bdp"), and its :class:`Design`.
+
+    ``max_dp_epsilon``: largest DP level in nats, infinite without a limit.
+    """
     transcript_design = best_design(task, "transcript", max_dp_epsilon)
     # The design by leakage is refined only if a rough search comes near the other route.
     rough_design = best_design(task, "bdp", max_dp_epsilon, rough=True)
@@ -142,14 +148,14 @@ def _best_of_routes(task, max_dp_epsilon):
 
 
 def smallest_n(task, tau, route):
-    """Search for the smallest ``n`` that certifies ``tau`` for a task, and return it.
+    """Return the smallest number of records with which a route certifies the error ``tau``.
 
-    The ``n`` of the task itself has no effect. If leakage certifies ``tau``, the result may
-    have a tolerance. Raises ValueError if no number of records below 1e15 is found.
+    ``task.n`` has no effect. By the route "bdp" the result has a tolerance. Raises ValueError if no
+    number of records below 1e15 is found.
     """
 
     def error(n, route):
-        """Return the certified error of a route with ``n`` records."""
+        """Return the error in [0, 1] that a route certifies with ``n`` records."""
         return solve(replace(task, n=n), route=route).tau
 
     n = math.inf
@@ -162,11 +168,11 @@ def smallest_n(task, tau, route):
 
 
 def search_n(error, task, tau, *, rtol=0.0):
-    """Return the smallest number of records whose ``error(n)`` is at most ``tau``.
+    """Return the smallest number of records ``n`` with ``error(n) <= tau``.
 
-    The error is taken to fall with ``n``. The search goes upwards from a lower bound, then by
-    bisection. If ``rtol`` is positive, it ends by Brent's method, and the result has a tolerance:
-    ``rtol`` is that of its log. Raises ValueError if no number below 1e15 is found.
+    The error is taken to fall with ``n``. ``task``: gives a lower bound from which the search goes
+    upwards; ``rtol``: relative tolerance of the log of the result. Raises ValueError if no number
+    below 1e15 is found.
     """
     # Theory G3: no route certifies with fewer effective records than Hoeffding's bound needs for
     # queries that are fixed in advance.
@@ -184,7 +190,7 @@ def search_n(error, task, tau, *, rtol=0.0):
         return last_whole(lambda n: error(n) <= tau, n_enough, n_too_few)
 
     def excess(log_n):
-        """Return the relative excess of the error over ``tau`` at the log of a number."""
+        """Return ``error(n) / tau - 1``, from the log of the number of records."""
         return error(math.ceil(math.exp(log_n))) / tau - 1.0
 
     log_n = crossing(excess, math.log(n_enough), math.log(n_too_few), rtol=rtol)
@@ -192,10 +198,10 @@ def search_n(error, task, tau, *, rtol=0.0):
 
 
 def best_design(task, route, max_dp_epsilon=math.inf, *, rough=False):
-    """Search for the design of a route with the smallest error, and return it.
+    """Return the :class:`Design` with the smallest error that a search finds for a route.
 
-    A ``rough`` search stops early. ``max_dp_epsilon``: largest DP level in nats, infinite without a
-    limit. Raises ValueError for another ``route``.
+    ``route``: "transcript" or "bdp", otherwise ValueError is raised; ``max_dp_epsilon``: largest DP
+    level in nats, infinite without a limit; ``rough``: whether to search less for "bdp".
     """
     if route == "transcript":
         return _transcript_design(task, max_dp_epsilon)
@@ -205,9 +211,10 @@ def best_design(task, route, max_dp_epsilon=math.inf, *, rough=False):
 
 
 def _leakage_design(task, max_dp_epsilon, rough):
-    """Return a design certified by leakage (theory G1, T1, C1, C4).
+    """Return a :class:`Design` certified by Bayesian differential privacy (theory G1, T1, C1, C4).
 
-    Its error is minimized numerically over the DP level and the divisions.
+    Its error is minimized over the DP level, and over the divisions of DP level and failure
+    probability. ``max_dp_epsilon``: largest DP level in nats; ``rough``: whether to search less.
     """
     typical_log_level = math.log(math.sqrt(80.0 * task.budget / task.n))
     lower = typical_log_level - 9.0
@@ -217,13 +224,13 @@ def _leakage_design(task, max_dp_epsilon, rough):
         lower = min(lower, upper - 9.0)
     logits = _INITIAL_LOGITS  # of the last division, from which the next search starts
 
-    def design_at(log_level, rough):
-        """Return a design at the log of a DP level, with a minimized error."""
+    def design_at(log_level, is_rough):
+        """Return the :class:`Design` with the smallest error at the log of a DP level."""
         nonlocal logits
         dp_epsilon = min(math.exp(log_level), max_dp_epsilon)
         half_width = leakage_half_width(task, dp_epsilon)
         _, design, logits = _best_division(
-            task, dp_epsilon, half_width, initial=logits, rough=rough
+            task, dp_epsilon, half_width, initial=logits, rough=is_rough
         )
         return design
 
@@ -240,21 +247,27 @@ def _leakage_design(task, max_dp_epsilon, rough):
 
 
 def _transcript_design(task, max_dp_epsilon):
-    """Return a design certified by counting transcripts (theory G2).
+    """Return a :class:`Design` certified by counting transcripts (theory G2).
 
-    Its error is minimized numerically over the number of cells and, if there is a largest DP level,
-    over the divisions. Without one (infinite) it adds no noise.
+    Its error is minimized over the number of possible values of an answer. If ``max_dp_epsilon`` is
+    infinite, the design adds no noise. Otherwise it has this DP level (nats), and the error is also
+    minimized over the divisions of DP level and failure probability.
     """
     logits = _INITIAL_LOGITS  # of the last division, from which the next search starts
 
-    def design_at(n_answer_values, rough):
-        """Return a design with this number of cells, which are the values of an answer."""
+    def design_at(n_answer_values, is_rough):
+        """Return the :class:`Design` if an answer has one of ``n_answer_values`` values."""
         nonlocal logits
         half_width = transcript_half_width(task, n_answer_values)
         resolution = 1.0 / n_answer_values
         if math.isfinite(max_dp_epsilon):
             _, design, logits = _best_division(
-                task, max_dp_epsilon, half_width, initial=logits, rough=rough, resolution=resolution
+                task,
+                max_dp_epsilon,
+                half_width,
+                initial=logits,
+                rough=is_rough,
+                resolution=resolution,
             )
             return design
         sampling = half_width(math.log(task.beta))
@@ -264,24 +277,24 @@ def _transcript_design(task, max_dp_epsilon):
             tau=tau, sampling=sampling, threshold=tau - sampling, resolution=resolution, c=task.c
         )
 
-    # The error is taken to fall and then rise with the number of cells, of which at most about 2^24
-    # are tried.
+    # The error is taken to fall and then rise with the number of values, which is at most 2^24 + 1.
     optimum = minimize_scalar(
         lambda log_n_values: design_at(round(math.exp(log_n_values)), True).tau,
         bounds=(0.0, 24.0 * math.log(2.0)),
         options={"xatol": 0.01},
     )
     n_values = round(math.exp(optimum.x))
-    designs = [design_at(k, False) for k in range(max(1, n_values - 1), n_values + 2)]
+    near_n_values = range(max(1, n_values - 1), n_values + 2)
+    designs = [design_at(n_answer_values, False) for n_answer_values in near_n_values]
     return min(designs, key=lambda design: design.tau)
 
 
 def configured_design(task, mechanism, route):
-    """Return a design for a mechanism that the caller has configured (theory C3).
+    """Return the :class:`Design` of a mechanism that the caller has configured (theory C3).
 
-    Notes of the design name limits of the guarantee. If no route applies, ``"best"`` gives a design
-    with the error 1, and another ``route`` raises ValueError. So does a budget that does not cover
-    that of the mechanism. Raises TypeError for a mechanism that is not a Thresholdout.
+    If no route applies, the result for ``route="best"`` has the error 1. Raises ValueError if
+    another ``route`` does not apply, and for a budget below that of the mechanism. Raises TypeError
+    for a mechanism that is not a Thresholdout.
     """
     if not isinstance(mechanism, Thresholdout):
         raise TypeError(f"mechanism must be a Thresholdout, got {type(mechanism).__name__}.")
@@ -293,11 +306,13 @@ def configured_design(task, mechanism, route):
     design = _best_configured_division(task, mechanism, route)
     notes = []
     if design is None:
-        missing = "a grid of answers (resolution > 0) or a finite DP level"
+        requirement = "a grid of answers (resolution > 0) or a finite DP level"
         if route != "best":
-            raise ValueError(f"route={route!r} does not apply to a mechanism without {missing}.")
+            raise ValueError(
+                f"route={route!r} does not apply to a mechanism without {requirement}."
+            )
         design = Design(tau=1.0, sampling=1.0, route=route)
-        notes.append(f"The mechanism is without {missing}.")
+        notes.append(f"The mechanism is without {requirement}.")
     elif task.c is not None and design.c is None:
         notes.append(
             f"Budget honesty at c = {task.c:g} is not guaranteed: the threshold is too low for it."
@@ -311,10 +326,10 @@ def configured_design(task, mechanism, route):
 
 
 def _best_configured_division(task, mechanism, route):
-    """Return a design by one of the routes that apply to a mechanism; None if none applies.
+    """Return the :class:`Design` of a mechanism with the smallest error; None if no route applies.
 
-    It has the smallest error that is found. Designs with the budget honesty of the task are
-    preferred to designs without it.
+    Designs with the budget honesty of the task are preferred to designs without it. ``route``:
+    "best" (all routes), "transcript" or "bdp".
     """
     dp_epsilon = math.inf
     if mechanism.noise == "laplace":
@@ -326,27 +341,31 @@ def _best_configured_division(task, mechanism, route):
             answer_scale=mechanism.answer_scale,
             refresh=mechanism.refresh,
         )
-    half_widths = {}  # of sampling, as functions of a log failure probability, by route
+    # By route: function from a log failure probability to the half-width for sampling.
+    half_width_by_route = {}
     if route in ("best", "transcript") and mechanism.resolution > 0:
-        half_widths["transcript"] = transcript_half_width(task, n_cells(mechanism.resolution))
+        n_answer_values = n_cells(mechanism.resolution)
+        half_width_by_route["transcript"] = transcript_half_width(task, n_answer_values)
     if route in ("best", "bdp") and math.isfinite(dp_epsilon):
-        half_widths["bdp"] = leakage_half_width(task, dp_epsilon)
+        half_width_by_route["bdp"] = leakage_half_width(task, dp_epsilon)
     designs = []
-    for route_name, half_width in half_widths.items():
+    for route_name, half_width in half_width_by_route.items():
         for design in _possible_divisions(task, dp_epsilon, half_width, mechanism):
             designs.append(replace(design, route=route_name))
     return min(designs, key=lambda design: (design.c is None, design.tau), default=None)
 
 
 def _possible_divisions(task, dp_epsilon, half_width, mechanism):
-    """Yield designs for a mechanism: with the budget honesty of the task, and without it.
+    """Yield one :class:`Design` of a mechanism with the budget honesty of the task, one without.
 
-    A design is left out if the threshold of the mechanism is too low for it.
+    The former is left out if the threshold of the mechanism is too low for it. ``dp_epsilon``: DP
+    level of the mechanism in nats; ``half_width``: function from a log failure probability to the
+    half-width for sampling.
     """
     for c in {task.c, None}:
-        initial = [4.0, 4.0, 5.0] if c is None else [0.0, 0.0, 1.0]
+        initial_logits = [4.0, 4.0, 5.0] if c is None else [0.0, 0.0, 1.0]
         shortfall, design, _ = _best_division(
-            replace(task, c=c), dp_epsilon, half_width, mechanism=mechanism, initial=initial
+            replace(task, c=c), dp_epsilon, half_width, mechanism=mechanism, initial=initial_logits
         )
         if shortfall <= 0.0:
             yield design
@@ -356,11 +375,11 @@ def _possible_divisions(task, dp_epsilon, half_width, mechanism):
 
 
 def leakage_half_width(task, dp_epsilon):
-    """Return the sampling half-width as a function of a log failure probability (theory G1).
+    """Return a function from a log failure probability to a half-width for sampling (theory G1).
 
-    Half-widths are in units of [0, 1]. ``dp_epsilon``: DP level of the transcript, in nats.
+    Half-widths are those of scores in [0, 1]. ``dp_epsilon``: DP level of the transcript, in nats.
     """
-    information = float(sequential_information(task.model, dp_epsilon, task.n))
+    information = float(sequential_information(task.model, dp_epsilon, task.n))  # in nats
     n_effective = task.n_effective
     return lambda log_failure: sampling_half_width(
         n_effective, log_failure=log_failure, n_queries=task.n_queries, information=information
@@ -368,10 +387,10 @@ def leakage_half_width(task, dp_epsilon):
 
 
 def transcript_half_width(task, n_values):
-    """Return the sampling half-width by counting transcripts, as a function (theory G2).
+    """Return a function from a log failure probability to a half-width for sampling (theory G2).
 
-    The argument of the function is a log failure probability, its value is in units of [0, 1]. Each
-    "above" answer has one of ``n_values`` values.
+    Half-widths are those of scores in [0, 1]. ``n_values``: number of possible values of an answer
+    from the holdout.
     """
     log_union = log_transcripts(task.n_queries, task.budget, n_values) + math.log(2.0)
     n_effective = task.n_effective
@@ -382,7 +401,7 @@ def transcript_half_width(task, n_values):
 
 
 def log_fractions(logits):
-    """Return logs of fractions that sum to 1: softmax of the logits and a last logit of 0."""
+    """Return a list of logs of fractions that sum to 1: log softmax of ``logits`` and a last 0."""
     max_logit = max(0.0, *logits)
     total = sum(math.exp(logit - max_logit) for logit in logits) + math.exp(-max_logit)
     log_total = math.log(total) + max_logit
@@ -392,7 +411,8 @@ def log_fractions(logits):
 def noise_scales(task, dp_epsilon, logits):
     """Return the Laplace scales of threshold, query and answer noise for a DP level (theory T1).
 
-    ``logits`` divide the level between them (:func:`log_fractions`).
+    ``dp_epsilon``: DP level in nats; ``logits``: two, which divide it between the three kinds of
+    noise (:func:`log_fractions`).
     """
     # Theory T1, one threshold: Δ(1/σT + 2B/σq + B/σa) = ε′, with these fractions of the sum.
     counts = (1, 2 * task.budget, task.budget)
@@ -403,12 +423,13 @@ def noise_scales(task, dp_epsilon, logits):
 
 
 def _shortfall_and_design(task, dp_epsilon, half_width, logits, *, mechanism=None, resolution=0.0):
-    """Return the shortfall of budget honesty and the design of one division (theory C1, C3).
+    """Return a shortfall, and the :class:`Design` of one division (theory C1, C3).
 
-    The shortfall is the amount by which the threshold of a mechanism is too low, in units of
-    [0, 1]; 0 without a mechanism. ``half_width(log_failure)`` is that of sampling. ``logits``
-    divide the DP level (the first two, without a mechanism) and the failure probability (the last
-    three). A mechanism fixes noise, threshold and resolution.
+    The shortfall is the amount by which the threshold of a configured ``mechanism`` is too low for
+    budget honesty, 0 without a mechanism. ``half_width``: function from a log failure probability
+    to the half-width for sampling; ``logits``: the last three divide the failure probability, two
+    before them the DP level (without a mechanism). A mechanism fixes noise, threshold and
+    ``resolution``, the distance of possible answers.
     """
     noise = "laplace"
     if mechanism is None:
@@ -424,7 +445,7 @@ def _shortfall_and_design(task, dp_epsilon, half_width, logits, *, mechanism=Non
     )
 
     def comparison_margin(log_failure, n_comparisons):
-        """Return the noise that any comparison exceeds with at most this failure probability."""
+        """Return a limit that the noise of any comparison exceeds with at most this probability."""
         return noise_margin(
             failure=math.exp(log_failure) / n_comparisons,
             threshold_scale=threshold_scale,
@@ -468,12 +489,14 @@ def _shortfall_and_design(task, dp_epsilon, half_width, logits, *, mechanism=Non
 def _best_division(
     task, dp_epsilon, half_width, *, initial, rough=False, mechanism=None, resolution=0.0
 ):
-    """Return the shortfall, the design and the logits of a division with a minimized error.
+    """Return the shortfall, the :class:`Design` and the logits of the division with minimal error.
 
-    Arguments are those of :func:`_shortfall_and_design` and :func:`minimize_logits`.
+    The search starts at the logits ``initial``. A ``rough`` search has fewer iterations. Other
+    arguments are those of :func:`_shortfall_and_design`.
     """
 
     def shortfall_and_design(logits):
+        """Return the result of :func:`_shortfall_and_design` for an array of logits."""
         return _shortfall_and_design(
             task,
             dp_epsilon,
@@ -484,6 +507,7 @@ def _best_division(
         )
 
     def objective(logits):
+        """Return the certified error, plus a penalty for a shortfall."""
         shortfall, design = shortfall_and_design(logits)
         return design.tau + 100.0 * shortfall
 
@@ -492,12 +516,13 @@ def _best_division(
 
 
 def minimize_logits(objective, initial, *, rough):
-    """Minimize a function of bounded logits by Nelder-Mead from ``initial``; return the logits.
+    """Return the array of logits that minimizes ``objective``, by Nelder-Mead from ``initial``.
 
-    A ``rough`` search has fewer iterations.
+    ``objective``: function of an array of logits; a ``rough`` search has fewer iterations.
     """
 
     def bounded_objective(logits):
+        """Return the objective, infinite if a logit is too large."""
         if np.abs(logits).max() > _MAX_LOGIT:
             return math.inf
         return objective(logits)

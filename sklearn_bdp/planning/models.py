@@ -16,12 +16,10 @@ _MAX_COPIED_RECORDS = 20_000
 
 
 class _Continued:
-    """Continuation of a model that is tied to its records, with more records of its structure.
+    """CorrelationModel for any number of records, from a ``model`` of a fixed number of records.
 
-    The additional records are independent copies of the records of ``model``: exponents of tail
-    bounds and effective numbers add up, and the leakage of a record stays the same. Between whole
-    copies these numbers are interpolated, and confidence limits are approximate, which is enough
-    for planning. Methods are those of a CorrelationModel.
+    Additional records are independent copies of all records of ``model``. Between whole copies,
+    effective numbers are interpolated, and confidence limits are approximate.
     """
 
     n_records = None  # as of a model that describes any number of records
@@ -51,11 +49,10 @@ class _Continued:
         return self.model.effective_n(self.size) * n / self.size
 
     def _copies(self, n):
-        """Return a model of whole copies, and its number of records.
+        """Return a model of whole copies of all records, and its number of records.
 
-        Confidence limits are not additive, so that groups are copied: to about ``n`` records, at
-        most 20,000 or one copy. The components of graphs are the groups. Other models are returned
-        as they are.
+        For groups and graphs (with their components as groups) there are as many copies as ``n``
+        records need, but at most 20,000 records or one copy. Other models are not copied.
         """
         if not isinstance(self.model, Groups | DependencyGraph):
             return self.model, self.size
@@ -101,10 +98,9 @@ def _largest_component_of_continuation(model: _Continued, n: int) -> int:
 
 
 def model_of_plan(correlation, *, searched=False):
-    """Return the model of the argument ``correlation``.
+    """Return the CorrelationModel of the argument ``correlation``.
 
-    ``searched``: whether a search is planned. If not, a model of dates (``"time"``) raises
-    ValueError.
+    ``searched``: whether a search is planned. If not, ValueError is raised for ``"time"``.
     """
     model = check_correlation(correlation)
     if declares_dates(model) and not searched:
@@ -116,9 +112,10 @@ def model_of_plan(correlation, *, searched=False):
 
 
 def any_size(model):
-    """Return the model, or its continuation to any size if it is tied to a number of records.
+    """Return a CorrelationModel for any number of records that continues ``model``.
 
-    The continuation of independent records is :class:`Independent`.
+    It is ``model`` if that has no fixed number of records, and :class:`Independent` if its records
+    are independent.
     """
     if model.n_records is None:
         return model
@@ -127,23 +124,23 @@ def any_size(model):
 
 
 def continued(correlation, *, searched=False):
-    """Return the model of the argument ``correlation``, usable for any number of records.
+    """Return a CorrelationModel of the argument ``correlation``, for any number of records.
 
-    ``searched``: whether a search is planned. Of a network that is split by nodes, the model is
-    then that of a holdout of a quarter of the nodes. Raises ValueError for a single component of
-    unlimited dependence, which counts as one record at any size, and as :func:`model_of_plan`.
+    ``searched``: whether a search is planned. For a network that is split by nodes, the model is
+    then that of a random quarter of the nodes. Raises ValueError if all records together count as
+    one, and as :func:`model_of_plan`.
     """
     model = model_of_plan(correlation, searched=searched)
     n = model.n_records
     if searched and n is not None and model.sampling_scheme(n).bounds_hold_given_rest:
         # A search verifies on a quarter of the nodes. Their effective number varies if edges are
         # strong: the median of five random quarters is used.
-        quarters = [
+        quarter_models = [
             model.conditional_on_rest(model.split(n, 0.25, random_state=seed).holdout)
             for seed in range(5)
         ]
-        quarters.sort(key=lambda quarter: quarter.effective_n(quarter.n_records))
-        model = quarters[2]
+        quarter_models.sort(key=lambda quarter: quarter.effective_n(quarter.n_records))
+        model = quarter_models[2]
         n = model.n_records
     if n is not None and n > 1 and not model.effective_n(n) > 1.0 + 1e-9:
         raise ValueError(
