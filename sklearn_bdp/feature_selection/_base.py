@@ -164,8 +164,8 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
     def _training_n_effective(holdout_split):
         """Return the effective number of training records.
 
-        If their dependence is undeclared, it is the same proportion of the number of records as in
-        the holdout.
+        If their dependence is undeclared, the ratio of the effective to the actual number is taken
+        from the holdout.
         """
         n_train = len(holdout_split.y)
         train_model = holdout_split.train_model
@@ -182,7 +182,7 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
         self.holdout_indices_ = holdout_split.holdout
 
     def _warn_unconfirmed(self):
-        """Raise a NothingConfirmedWarning with the text ``_summary``."""
+        """Issue a NothingConfirmedWarning with the text ``_summary``."""
         warnings.warn(self._summary, NothingConfirmedWarning, stacklevel=caller_level())
 
 

@@ -437,7 +437,7 @@ def _group_means(scores, group_codes, group_sizes):
 
 
 def _check_numeric(X):
-    """Raise ValueError if a frame has columns that are not numeric."""
+    """Raise ValueError if a frame has columns that cannot be converted to numbers."""
     text_column_names = text_columns(X)
     if text_column_names:
         raise ValueError(
@@ -587,7 +587,7 @@ class TrainingAssociations:
         return _clip_scores(deviations, self.scales[positions], self.target.clip)
 
     def query_keys(self, names, positions):
-        """Return the query key of each attribute at some positions, with its name."""
+        """Return a list of query keys of the attributes with these names and positions."""
         attribute_parameters = (  # arrays with a value for each attribute
             self.centers,
             self.scales,
@@ -685,7 +685,8 @@ def permutation_statistics(attribute_scores, target_scores, target_columns, *, a
         """Return covariances and t statistics, both of shape (n_attributes, n_permutations).
 
         They are of the centered attribute scores ``b`` with the permuted centered target scores
-        ``s``. ``permutations``: positions of records, shape (n_permutations, n).
+        ``s``. ``permutations``: permutations of the positions of the ``n`` records, shape
+        (n_permutations, n).
         """
         cov, t = np.zeros((2, n_attributes, len(permutations)), dtype=np.float32)
         for target_column in np.unique(target_columns):
@@ -740,9 +741,10 @@ def permutation_tests(attribute_scores, target_scores, target_columns, *, beta, 
     excludes 0 exactly if Holm's p-value is at most ``beta``. If its half-width would not exclude 0,
     it ends at the floating-point number next to 0.
 
-    The arguments up to ``target_columns`` are as for :func:`permutation_statistics`. ``beta``:
-    failure probability of all intervals together; ``code_length``: result of
-    :func:`preregistered_code_length`, in nats.
+    ``attribute_scores``: (n, n_attributes), in [-1, 1]; ``target_scores``: (n, n_columns), in
+    [-1, 1]; ``target_columns``: (n_attributes,), column of target scores that each attribute is
+    compared with; ``beta``: failure probability of all intervals together; ``code_length``: result
+    of :func:`preregistered_code_length`, in nats.
     """
     leakage_factor = math.exp(code_length)
     n_attributes = len(target_columns)

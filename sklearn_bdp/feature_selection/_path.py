@@ -98,7 +98,8 @@ def score_subsets(setup, ranking, *, requested_size, n_jobs):
 
     The first subset is the baseline without ranked features, if there is one. The metric is
     ``setup.metric``, or for a metric without a proven bound one with a range from out-of-fold
-    scores. Warn if subsets could not be fitted, and raise ValueError if only the baseline could.
+    scores. Warn about subsets that could not be fitted; raise ValueError if no others than the
+    baseline are left.
 
     Parameters
     ----------
@@ -451,8 +452,9 @@ def class_mean_contributions(values, class_indices, counted_classes):
 
 
 def _report_failures(tracebacks, scored_subsets, has_baseline, setup):
-    """Warn that subsets could not be fitted; raise ValueError if only the baseline has a score.
+    """Warn that subsets could not be fitted; raise ValueError if none has a score.
 
+    The baseline does not count, unless it is the only subset.
     ``tracebacks``: text for each subset that could not be fitted; ``has_baseline``: whether the
     first subset is the baseline; ``setup``: :class:`SearchSetup`.
     """
@@ -492,7 +494,7 @@ def _report_failures(tracebacks, scored_subsets, has_baseline, setup):
 
 @dataclass(frozen=True)
 class SubsetChoice:
-    """Choice of a subset on the training set, by indices into the list of scored subsets."""
+    """Choice of a subset on the training set. Indices refer to the list of scored subsets."""
 
     chosen_index: int  # of the subset that cross-validation chooses
     constant_index: int | None  # of the subset without ranked features; None: it has no score

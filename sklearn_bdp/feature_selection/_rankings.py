@@ -38,7 +38,7 @@ def column_blocks(X):
 class FeatureGroups:
     """Groups of columns that are selected together, and fixed columns.
 
-    Each other column is a group of its own.
+    A column that is neither fixed nor in a group of the user is a group of its own.
     """
 
     members: tuple  # for each group a tuple of the positions of its columns
@@ -193,9 +193,8 @@ class Ranking:
     def univariate(self, row_lists):
         """Return the proportion of the targets' variance that each column explains.
 
-        It is the squared correlation for numbers (summed over several targets) and two classes, and
-        the correlation ratio of the analysis of variance for more classes. Constant columns have
-        -inf.
+        It is the squared correlation for numbers and two classes, and the correlation ratio of the
+        analysis of variance for more classes. Constant columns have -inf.
 
         Parameters
         ----------

@@ -197,7 +197,8 @@ class AssociationReport(SelectionReport):
         Returns
         -------
         matplotlib axes
-            One point for each attribute that passed in the training set; proved ones are filled.
+            Axes with a point for each attribute that passed in the training set. Points of proved
+            attributes are filled.
         """
         import matplotlib.pyplot as plt
 
@@ -299,7 +300,7 @@ def path_report(
     Parameters
     ----------
     selector : HoldoutFeatureSelector
-        The selector, with its attributes up to ``stability_``.
+        The selector, with ``score_path_``, ``confirmed_`` and ``n_features_to_select_``.
     scored_subsets : list of ScoredSubset
         Subsets of the path.
     choice : SubsetChoice

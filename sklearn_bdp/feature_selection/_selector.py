@@ -133,8 +133,8 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     confirmed_ : bool
         Whether the selected features are distinguished from chance (see the notes).
     score_ : float
-        Verified score of the selected features; NaN if they were not verified. If the budget of the
-        holdout was exhausted, ``on_exhausted`` determines it.
+        Verified score of the selected features. If they were not verified, it is NaN, or with
+        ``on_exhausted="cv"`` and an exhausted budget the cross-validated score.
     interval_ : tuple of float
         Confidence interval for their expected score on new records. Its ends are NaN, or those of
         the whole range, if the features were not verified.

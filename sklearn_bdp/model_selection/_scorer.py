@@ -246,10 +246,10 @@ class HoldoutScorer:
         Returns
         -------
         float
-            Verified score, in score units. If the budget is exhausted, ``on_exhausted`` of the
-            holdout determines it. If cross-validation passes the training rows of the model, their
-            ordinary score. If an error of the holdout occurs inside cross-validation,
-            an object that raises this error when cross-validation reads it.
+            Verified score, in score units. If the budget is exhausted, NaN or the score on ``X``,
+            for ``on_exhausted="nan"`` or ``"cv"``. If cross-validation passes the training rows of
+            the model, their ordinary score. If an error of the holdout occurs inside
+            cross-validation, an object that raises this error when cross-validation reads it.
 
         Raises
         ------

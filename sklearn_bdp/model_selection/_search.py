@@ -179,8 +179,8 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         scores are checked for dependence over the order of rows and over ``groups``.
     verify : "all", "auto" or int, default="all"
         Candidates to verify: all, this number with the highest cross-validated scores, or
-        (``"auto"``) those whose cross-validated score is within three standard errors of the
-        best. The others are not fitted on the whole training set.
+        (``"auto"``) those whose cross-validated score differs from the best by at most three
+        standard errors of the difference. The others are not fitted on the whole training set.
 
     Attributes
     ----------
@@ -831,8 +831,8 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         Raises
         ------
         ValueError
-            If the training records are not known in this process, or the model cannot be fitted
-            again.
+            If rows are to be forecast, but the training records are not known in this process, or
+            the model cannot be fitted again.
         """
         _check_has_holdout(self)
         if n_candidates is None:
@@ -883,7 +883,7 @@ def _check_has_holdout(search):
 
 
 def _may_be_best(scores, standard_errors, cross_validation):
-    """Return a mask of the candidates whose score is within three standard errors of the best.
+    """Return a mask of candidates within three standard errors of the difference to the best one.
 
     ``scores``: training scores of the candidates; ``standard_errors``: their standard errors over
     folds, both in score units. A standard error is raised to that of a proportion with the same

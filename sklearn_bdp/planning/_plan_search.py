@@ -427,7 +427,9 @@ def _report_half_width(metric, model, n, *, score, prevalence, log_one_sided, go
 def _half_width_by_class(metric, model, n, *, score, prevalence, log_one_sided, goal):
     """Return the half-width of a final report on a metric that depends on class counts.
 
-    Arguments and units are those of :func:`_report_half_width`.
+    It is a fraction of the metric's range. ``model``: CorrelationModel of the ``n`` holdout
+    records; ``prevalence``: proportion of positive records; ``log_one_sided``: log of the failure
+    probability of one side; ``goal``: a result above it may be too small.
     """
     scheme = model.sampling_scheme(n)
     count_deviation = math.sqrt(scheme.n_units * prevalence * (1.0 - prevalence))

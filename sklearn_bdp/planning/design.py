@@ -491,8 +491,10 @@ def _best_division(
 ):
     """Return the shortfall, the :class:`Design` and the logits of the division with minimal error.
 
-    The search starts at the logits ``initial``. A ``rough`` search has fewer iterations. Other
-    arguments are those of :func:`_shortfall_and_design`.
+    The shortfall is the amount by which the threshold of a configured ``mechanism`` is too low for
+    budget honesty. ``half_width``: function from a log failure probability to the half-width for
+    sampling; ``initial``: logits at which the search starts; a ``rough`` search has fewer
+    iterations; ``resolution``: distance of possible answers, 0 for any answer.
     """
 
     def shortfall_and_design(logits):
