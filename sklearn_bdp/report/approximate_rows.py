@@ -37,9 +37,7 @@ _CALIBRATION, _MAX_CALIBRATION_WIDTH = ("calibration_slope", "calibration_interc
 class ApproximateRows:
     """Values of the statements of a plan and their approximate intervals, in score units.
 
-    A difference of two models or two subgroups is the second minus the first. Functions of
-    :mod:`sklearn_bdp.intervals` take its *sides*, the first minus the second: predictions and a
-    mask or weights of records.
+    A difference of two models or two subgroups is the second minus the first.
     """
 
     def __init__(self, plan: Plan, records: ScoredRecords, units: SamplingUnits) -> None:
@@ -50,8 +48,7 @@ class ApproximateRows:
     def value(self, statement: Statement) -> float:
         """Return the reported value in score units: a score, a difference or a skill score.
 
-        It may be NaN. Raise UndefinedScore if a scorer or a model fails and records have no worst
-        score.
+        A value that cannot be computed is NaN or raises UndefinedScore.
         """
         if statement.skill:
             baseline_loss, model_loss = (
@@ -59,28 +56,35 @@ class ApproximateRows:
                 for model_name in statement.models
             )
             return 1.0 - float(model_loss / baseline_loss)
-        is_about_mean = statement.measure.metric.unit_statistic.dates.left_out_about is not None
-        if self.units.are_dates and is_about_mean:
+        date_facts = statement.measure.metric.unit_statistic.dates
+        is_about_training_mean = date_facts.left_out_about is not None
+        if self.units.are_dates and is_about_training_mean:
             return self._date_row(statement, 0.5).value  # the value needs no failure probability
-        values = [
+        scores = [
             compute_score(
                 statement.measure, self.records, model_name, self.weights_in_subgroup(subgroup)
             )
             for model_name in statement.models
             for subgroup in statement.subgroups or ("",)
         ]
-        if len(values) == 1:
-            return float(values[0])
-        first, second = values
-        return float(second - first)
+        if len(scores) == 1:
+            return float(scores[0])
+        first_score, second_score = scores
+        return float(second_score - first_score)
 
     def weights_in_subgroup(self, subgroup: str) -> Any:
-        """Return the weight of each record, 0 outside of a subgroup; ``""``: of all records."""
+        """Return the weight of each record in a score, 0 outside of ``subgroup``.
+
+        The subgroup ``""`` contains all records.
+        """
         in_subgroup = self.plan.masks[subgroup] if subgroup else 1.0
         return self.units.record_weights * in_subgroup
 
     def public_refusal(self, statement: Statement) -> str:
-        """Return the public reason why a row has no approximate interval, or an empty text."""
+        """Return the reason, from public facts, why a row has no approximate interval.
+
+        The text is empty if public facts do not exclude an interval.
+        """
         if self.units.n_autocorrelation_times == 0.0:
             return NEEDS_CHAIN
         reason = self._lack_of_order_statistics(statement)
@@ -93,12 +97,11 @@ class ApproximateRows:
         )
 
     def informative_interval(
-        self, statement: Statement, log_alpha: float, proven_ends: Any
+        self, statement: Statement, log_alpha: float, proven_ends: list[float] | None
     ) -> tuple[list[float] | None, list[str]]:
-        """Return the ends of an approximate interval, None without one, and notes.
+        """Return the ends of an approximate interval in score units, and notes for its row.
 
-        Rows that are left out because of their width still count in the family: the probability
-        that any row fails only shrinks.
+        The ends are None without an informative interval, and the notes then state the reason.
 
         Parameters
         ----------
@@ -107,12 +110,12 @@ class ApproximateRows:
         log_alpha : float
             Log of the failure probability of both ends together.
         proven_ends : list of float or None
-            Ends of the proven interval of the row, if it has one.
+            Lower and upper end of the proven interval of the row, in score units, if it has one.
         """
-        interval = self._interval(statement, math.exp(log_alpha))
-        ends = finite_ends((interval.lower, interval.upper))
+        row = self._interval(statement, math.exp(log_alpha))
+        ends = finite_ends((row.lower, row.upper))
         if ends is None:
-            return None, list(interval.notes)
+            return None, list(row.notes)
         # A skill score has no lower end.
         is_bounded = isinstance(statement.measure.metric, BoundedMetric) and not statement.skill
         if self.units.are_dates and is_bounded:
@@ -123,16 +126,16 @@ class ApproximateRows:
         reason = _lack_of_information(statement, ends, proven_ends, is_bounded=is_bounded)
         if reason:
             return None, [reason]
-        return ends, list(interval.notes)
+        return ends, list(row.notes)
 
     def uses_unclipped_errors(self, statement: Statement) -> bool:
         """Return whether the metric clips errors and unclipped ones can be used (theory G31)."""
-        return self._unclipped(statement) is not None
+        return self._unclipped_statistic_and_data(statement) is not None
 
     def unclipped_value(self, statement: Statement) -> float:
-        """Return the score of unclipped errors over dates, in score units.
+        """Return the value of a row from unclipped errors over dates, in score units.
 
-        The row must use them (:meth:`uses_unclipped_errors`).
+        It is defined only if :meth:`uses_unclipped_errors` returns True for the row.
         """
         return float(self._in_score_units(self._date_row(statement, 0.5), statement).value)
 
@@ -145,11 +148,11 @@ class ApproximateRows:
             return self._row_without_jackknife(statement, alpha)
         if self.units.are_dates:
             return self._in_score_units(self._date_row(statement, alpha), statement)
-        statistic, y, sides = self._statistic_and_sides(statement)
+        statistic, y, predictions_and_masks = self._statistic_and_data(statement)
         row = approximate_row(
             statistic,
             y,
-            sides,
+            predictions_and_masks,
             unit_codes=self.units.unit_of_record,
             alpha=alpha,
             per_record=self.plan.per == "record",
@@ -159,9 +162,10 @@ class ApproximateRows:
         return self._within_range(self._in_score_units(row, statement), statement, alpha)
 
     def _row_without_jackknife(self, statement, alpha):
-        """Return the row of a median or a largest error, with NaN as limits if it has no interval.
+        """Return the :class:`ApproximateRow` of a median or largest error, in score units.
 
-        The jackknife does not apply to them.
+        Its limits are NaN if it has no interval. ``alpha``: failure probability of both limits
+        together.
         """
         is_one_score = len(statement.models) == 1 and not statement.subgroups
         value = self.value(statement)
@@ -170,31 +174,36 @@ class ApproximateRows:
             reason = f"{statement.measure.name} has no approximate interval over these dates."
         if reason:
             return ApproximateRow(value, math.nan, math.nan, self.units.n_units, (reason,))
-        errors_by_model = [
+        # Of two models or subgroups, the second comes first: the row is the first minus the second.
+        errors_per_model = [
             self.records.absolute_errors(model_name) for model_name in statement.models[::-1]
         ]
         if self.units.are_dates:
             row = median_row(
-                errors_by_model[0],
+                errors_per_model[0],
                 alpha,
                 dates=self.units.unit_of_record,
                 horizon=statement.forecast_horizon,
             )
         else:
-            sides = [
+            errors_and_weights = [
                 (errors, self.weights_in_subgroup(subgroup))
-                for errors in errors_by_model
+                for errors in errors_per_model
                 for subgroup in statement.subgroups[::-1] or ("",)
             ]
             row = median_error_row(
-                value, sides, self.units.unit_of_record, alpha, unit_name=self.units.name
+                value,
+                errors_and_weights,
+                self.units.unit_of_record,
+                alpha,
+                unit_name=self.units.name,
             )
         if statement.measure.metric.scorer._sign > 0:
             row = row._replace(value=value, lower=-row.upper, upper=-row.lower)
         return row
 
     def _lack_of_order_statistics(self, statement):
-        """Return a public reason why a median or largest error has no interval.
+        """Return the reason, from public facts, why a median or largest error has no interval.
 
         The text is empty if it may have one, and for other metrics.
         """
@@ -208,49 +217,53 @@ class ApproximateRows:
         return ""
 
     def _in_score_units(self, row, statement):
-        """Return a row in score units: that of one model's proportion is converted from [0, 1]."""
+        """Return an :class:`ApproximateRow` in score units.
+
+        Only the mean of one model's binary scores is converted, from [0, 1].
+        """
         metric = statement.measure.metric
         is_one_score = len(statement.models) == 1 and len(statement.subgroups) < 2
         if not (metric.is_mean and metric.is_binary and is_one_score):
             return row  # other statistics are in score units, and so are differences
         low, high = statement.measure.score_range
         value, lower, upper = (
-            low + (high - low) * unit_value for unit_value in (row.value, row.lower, row.upper)
+            low + (high - low) * unit_score for unit_score in (row.value, row.lower, row.upper)
         )
         return row._replace(value=value, lower=lower, upper=upper)
 
     def _within_range(self, row, statement, alpha):
-        """Return a row, with limits inside the range of a scorer if this range is known.
+        """Return an :class:`ApproximateRow` with limits inside the range of its scorer, if known.
 
-        ``alpha`` is the failure probability of both limits together.
-
-        Near the best score few records are wrong: leaving them out one by one shows no spread, or
-        one that leads beyond the range. Metrics of labels of independent records may then have the
-        limits of theory G34.
+        Limits of one score of all records that are NaN or beyond the range are replaced by those of
+        theory G34 if these apply, else clipped. Other rows stay the same. ``alpha``: failure
+        probability of both limits together.
         """
-        scorer = _scorer_of_labels(statement.measure.metric)
+        scorer = _scorer_with_range(statement.measure.metric)
         is_one_score = len(statement.models) == 1 and not (statement.subgroups or statement.skill)
         if scorer is None or not is_one_score or not hasattr(scorer, "_score_func"):
             return row
         metric = approximate_metric(scorer, self.records.y)
-        has_ends = math.isfinite(row.lower) and math.isfinite(row.upper)
-        if metric.is_open or (has_ends and metric.lower <= row.lower <= row.upper <= metric.upper):
+        has_limits = math.isfinite(row.lower) and math.isfinite(row.upper)
+        is_in_range = has_limits and metric.lower <= row.lower <= row.upper <= metric.upper
+        if metric.is_open or is_in_range:  # open: scores may lie outside of the public range
             return row
         unit_of_record = self.units.unit_of_record
-        has_single_records = np.unique(unit_of_record).size == unit_of_record.size
-        if self.units.n_autocorrelation_times is None and has_single_records:
-            limits = self._limits_of_labels(metric, statement.models[0], alpha)
-            if limits is not None:
-                return row._replace(lower=limits[0], upper=limits[1], notes=(FEW_ERRORS,))
-        if not has_ends:
+        has_one_record_per_unit = np.unique(unit_of_record).size == unit_of_record.size
+        if self.units.n_autocorrelation_times is None and has_one_record_per_unit:
+            label_limits = self._limits_of_labels(metric, statement.models[0], alpha)
+            if label_limits is not None:
+                lower, upper = label_limits
+                return row._replace(lower=lower, upper=upper, notes=(FEW_ERRORS,))
+        if not has_limits:
             return row
-        ends = np.clip([row.lower, row.upper], metric.lower, metric.upper)
-        return row._replace(lower=float(ends[0]), upper=float(ends[1]))
+        lower, upper = np.clip([row.lower, row.upper], metric.lower, metric.upper).tolist()
+        return row._replace(lower=lower, upper=upper)
 
     def _limits_of_labels(self, metric, model_name, alpha):
-        """Return limits from the predicted labels of a model, or None if they do not apply.
+        """Return limits of a score of predicted labels in score units, or None (theory G34).
 
-        ``alpha``: failure probability of both limits together.
+        None unless the metric is computed from a confusion matrix and the model predicts a known
+        label for every record. ``alpha``: failure probability of both limits together.
         """
         if self.records.y.ndim != 1 or self.records.y.dtype.kind == "f":
             return None
@@ -263,71 +276,77 @@ class ApproximateRows:
         return metric.limits_of_labels(self.records.y, predicted_labels, alpha)
 
     def _date_row(self, statement, alpha):
-        """Return the row of a score over these dates, each given its past (theory G31)."""
-        unclipped = None if statement.skill else self._unclipped(statement)
+        """Return the :class:`ApproximateRow` over dates, each date given its past (theory G31).
+
+        The mean of one model's binary scores is in [0, 1], other values are in score units.
+        ``alpha``: failure probability of both limits together.
+        """
+        unclipped = None if statement.skill else self._unclipped_statistic_and_data(statement)
         if unclipped is not None:
-            statistic, sides = unclipped
+            statistic, predictions_and_masks = unclipped
             y = self.records.y.astype(float)
         else:
-            statistic, y, sides = self._statistic_and_sides(statement)
+            statistic, y, predictions_and_masks = self._statistic_and_data(statement)
         return date_row(
             about_training_mean(statistic, self.plan.training_mean),
             y,
-            sides,
+            predictions_and_masks,
             dates=self.units.unit_of_record,
             alpha=alpha,
             horizon=statement.forecast_horizon,
         )
 
-    def _unclipped(self, statement):
-        """Return the unclipped statistic of a clipped error and the sides of its row, or None.
+    def _unclipped_statistic_and_data(self, statement):
+        """Return the statistic of unclipped errors, and pairs of predictions and a record mask.
 
-        Approximate rows over dates need no range (theory G31). None for other metrics, for several
-        outputs, and if a model fails on a record.
+        Of two models or subgroups, the pair of the second comes first. The result is None unless
+        the metric clips errors, the targets have one output, and no prediction fails.
         """
         metric = statement.measure.metric
         if not isinstance(metric, ClippedError) or self.records.y.ndim != 1:
             return None
-        predictions_by_model = [
+        predictions_per_model = [
             self.records.predictions(model_name, "values") for model_name in statement.models[::-1]
         ]
-        if not np.isfinite(predictions_by_model).all():
+        if not np.isfinite(predictions_per_model).all():
             return None
-        sides = [
+        predictions_and_masks = [
             (predictions, self.weights_in_subgroup(subgroup) > 0.0)
-            for predictions in predictions_by_model
+            for predictions in predictions_per_model
             for subgroup in statement.subgroups[::-1] or ("",)
         ]
-        return metric.unclipped_statistic, sides
+        return metric.unclipped_statistic, predictions_and_masks
 
-    def _statistic_and_sides(self, statement):
-        """Return the statistic of a row, the targets in its form, and the sides of the row.
+    def _statistic_and_data(self, statement):
+        """Return the statistic of a row, its targets, and pairs of predictions and a record mask.
 
-        A skill score has one side: losses of shape (2, n), those of the baseline first. Masks leave
-        out records of weight zero, which large groups have with ``per="record"``.
+        Of two models or subgroups, the pair of the second comes first. A skill score has targets 0,
+        and one pair with losses of shape (2, n) for predictions, those of the baseline first. Masks
+        are False for records of weight 0.
         """
         if statement.skill:
             losses = np.vstack(
                 [self.records.losses(statement.measure, name) for name in statement.models]
             )
             return SKILL, np.zeros(losses.shape[1]), [(losses, self.weights_in_subgroup("") > 0.0)]
-        sides = []
+        predictions_and_masks = []
         for model_name in statement.models[::-1]:
             statistic, y, predictions = self.records.statistic_and_data(
                 statement.measure, model_name, self.units.record_weights
             )
-            sides += [
+            predictions_and_masks += [
                 (predictions, self.weights_in_subgroup(subgroup) > 0.0)
                 for subgroup in statement.subgroups[::-1] or ("",)
             ]
-        return statistic, y, sides
+        return statistic, y, predictions_and_masks
 
 
 def _lack_of_information(statement, ends, proven_ends, *, is_bounded):
-    """Return why an approximate interval is not informative, or an empty text.
+    """Return the reason why an approximate interval is too wide to be informative, or "".
 
-    Such an interval covers nearly the range of the metric, is much wider than the proven one, or
-    is too wide for a metric of calibration.
+    ``ends``, ``proven_ends``: pairs of the lower and upper end of the approximate and the proven
+    interval, in score units; None without a proven one. ``is_bounded``: whether values are limited
+    to the range of the statement's quantity.
     """
     width = ends[1] - ends[0]
     _, low, high = statement.quantity
@@ -343,8 +362,8 @@ def _lack_of_information(statement, ends, proven_ends, *, is_bounded):
     return ""
 
 
-def _scorer_of_labels(metric):
-    """Return the scorer whose range limits a metric, or None."""
+def _scorer_with_range(metric):
+    """Return the scorer whose range contains the values of a metric, None without one."""
     statistic = metric.unit_statistic
     if statistic.scale == "signed" and statistic.response == "labels":
         return get_scorer(metric.name)

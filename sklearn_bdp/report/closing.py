@@ -34,12 +34,14 @@ _NOT_RECORDED = (
 
 
 def closing_record(ledger_state: Any, identity: dict[str, Any]) -> Any:
-    """Return the record that closed the holdout with this report; None while it is open.
+    """Return the ledger record that closed the holdout; None while the holdout is open.
+
+    ``identity``: dict that identifies a report, in JSON.
 
     Raises
     ------
     HoldoutClosedError
-        If another report closed it.
+        If a report of another identity closed the holdout.
     """
     if (
         ledger_state.totals.closed
@@ -58,7 +60,7 @@ def close_holdout(
     fixed: Any = None,
     check: Callable[[Any], None] | None = None,
 ) -> Any:
-    """Return the record that closes a holdout.
+    """Compute a report, close the holdout with the record that contains it, and return the record.
 
     Parameters
     ----------
@@ -67,11 +69,12 @@ def close_holdout(
     identity : dict
         Identity of the report, in JSON: equal for two calls of the same report.
     compute : callable
-        Takes the :class:`BatchContext` of the report; returns the closing record and the answers.
+        Takes the :class:`BatchContext` of the report. Returns the closing record and the answers
+        that the ledger keeps.
     fixed : object, default=None
-        Further values fixed before the holdout is read, in JSON.
+        Further values that the ledger records before the holdout is read, in JSON.
     check : callable, default=None
-        Takes the totals of the ledger, and raises an error if they do not allow a report.
+        Takes the :class:`LedgerTotals`, and raises an error if they do not allow a report.
 
     Raises
     ------
@@ -86,12 +89,14 @@ def close_holdout(
     """
     with account.write_transaction() as ledger_state:
         check_open(ledger_state)
-        totals = ledger_state.totals
+        totals_at_start = ledger_state.totals
         n_earlier_attempts = len(ledger_state.notes(SystemNote.CLOSING))
         if check is not None:
-            check(totals)
-        nats = report_attempt_length(n_earlier=n_earlier_attempts, finished=False)
-        account.note_closing(ledger_state, {"asked": identity, "fixed": fixed, "charge": nats})
+            check(totals_at_start)
+        charge_nats = report_attempt_length(n_earlier=n_earlier_attempts, finished=False)
+        account.note_closing(
+            ledger_state, {"asked": identity, "fixed": fixed, "charge": charge_nats}
+        )
         head_at_start = ledger_state.head
     try:
         with account.write_transaction() as ledger_state:
@@ -102,27 +107,27 @@ def close_holdout(
                 )
             context = dataclasses.replace(
                 account.batch_context(ledger_state, is_report=True),
-                totals_before=totals,
+                totals_before=totals_at_start,
                 n_attempts=n_earlier_attempts,
             )
-            record, answers = _computed(compute, context, nats)
+            record, answers = _compute_silently(compute, context, charge_nats)
             account.record(ledger_state, record, context, answers)
     except LedgerError as error:
         reason = str(error).removesuffix("The holdout was not queried.").rstrip()
-        raise type(error)(f"{reason} {_NOT_RECORDED.format(nats=nats)}") from None
+        raise type(error)(f"{reason} {_NOT_RECORDED.format(nats=charge_nats)}") from None
     return record
 
 
-def _computed(compute, context, nats):
-    """Return the closing record and the answers of a report.
+def _compute_silently(compute, context, charge_nats):
+    """Return ``compute(context)``; raise KeyboardInterrupt or UnfinishedReportError if it fails.
 
-    Errors do not depend on holdout records: the original error is not repeated.
-    ``nats``: charge of an attempt that does not finish, for the message.
+    The message does not depend on the original error. ``charge_nats``: code length in nats that a
+    report is charged if it does not finish, for the message.
     """
     try:
         with suppress_output():  # warnings, prints and logs of a model or a scorer
             return compute(context)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_OPEN.format(nats=nats)) from None
+        raise KeyboardInterrupt(_OPEN.format(nats=charge_nats)) from None
     except BaseException:
-        raise UnfinishedReportError(_OPEN.format(nats=nats)) from None
+        raise UnfinishedReportError(_OPEN.format(nats=charge_nats)) from None

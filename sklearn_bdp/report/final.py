@@ -38,11 +38,11 @@ def report_and_close(
     training: Any = None,
     **report_options: Any,
 ) -> FinalReport:
-    """Report scores and close the holdout; see :meth:`ReusableHoldout.final_report`.
+    """Close the holdout and return its final report; see :meth:`ReusableHoldout.final_report`.
 
     ``cv_scores``: cross-validated score of each model in score units, or one for all; None or NaN
-    if unknown. ``variance``: of a record's cross-validated score in the first row, in squared units
-    of [0, 1], from a search; or None. ``training``: training records as ``(X, y)`` or
+    if unknown. ``variance``: variance over records of the first row's cross-validated score, for
+    scores in [0, 1]; None if unknown. ``training``: training records as ``(X, y)`` or
     ``(X, y, groups)``, or None.
     """
     holdout.account.check_process()
@@ -51,9 +51,11 @@ def report_and_close(
 
 
 def _closing_report(holdout, plan, training, variance):
-    """Compute, record and return the report of a plan, or return the recorded report.
+    """Compute, record and return the report of a plan, or return it if it is recorded already.
 
-    ``training`` and ``variance``: as for :func:`report_and_close`.
+    Raise ValueError if public facts exclude an interval for every row. ``training``: training
+    records as ``(X, y)`` or ``(X, y, groups)``, or None. ``variance``: variance over records of the
+    first row's cross-validated score, for scores in [0, 1], or None.
     """
     account = holdout.account
     identity = json.loads(canonical(plan.identity()))
@@ -79,14 +81,14 @@ def _closing_report(holdout, plan, training, variance):
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.calendar is None or not plan.statements[0].proven:
         return report
-    dates_and_scores = functools.partial(RowEstimator(plan, holdout, seed=0).over_time, holdout)
-    return dataclasses.replace(report, _over_time=dates_and_scores)
+    get_dates_and_scores = functools.partial(RowEstimator(plan, holdout, seed=0).over_time, holdout)
+    return dataclasses.replace(report, _over_time=get_dates_and_scores)
 
 
 def _with_refitted_recipes(plan, holdout):
-    """Return a plan whose models are recipes: each is refitted before every block of dates.
+    """Return a plan in which each estimator is refitted before every block of dates.
 
-    Predictions stay the same. Recipes are fitted when they first predict.
+    Precomputed predictions stay the same.
     """
     models = {}
     for name, model in plan.models.items():
@@ -97,10 +99,10 @@ def _with_refitted_recipes(plan, holdout):
 
 
 def _fixed_values(statement):
-    """Return the values of a row that are fixed before the holdout is read, in JSON.
+    """Return a list of the values of a row that are fixed before the holdout is read, in JSON.
 
-    They are the expected moments, the largest difference, the expected value, and a list of the
-    same values for each recall.
+    They are the expected moments, the limit at which differences are clipped, the cross-validated
+    score in [0, 1], and such a list for each class whose recall may prove the row.
     """
     moments = statement.moments
     if dataclasses.is_dataclass(moments):
@@ -123,7 +125,10 @@ def _check_intervals(plan, holdout):
 
 
 def _check_budget(holdout, plan, totals):
-    """Raise BudgetExhaustedError if a declared budget does not suffice for all rows."""
+    """Raise BudgetExhaustedError if a declared budget does not suffice for all proven rows.
+
+    ``totals``: :class:`LedgerTotals` before the report.
+    """
     settings = holdout.account.settings
     n_rounds = totals.n_rounds + plan.n_rounds()
     if settings.budget is not None and n_rounds > settings.budget:
@@ -131,12 +136,12 @@ def _check_budget(holdout, plan, totals):
 
 
 def _computed_report(holdout, plan, context):
-    """Return the record that closes a holdout and contains the report, and its answers."""
+    """Return the ledger record that contains the report, and the rows that the ledger keeps."""
     if plan.is_private:
         record, answers, results = _private_report(holdout, plan, context)
     else:
         record, answers, results = _exact_report(holdout, plan, context)
-    facts = {
+    shared_fields = {
         "n_answered": context.totals_before.n_answered,
         "n_above": context.totals_before.n_above,
         "n_batches": context.totals_before.number,
@@ -146,32 +151,30 @@ def _computed_report(holdout, plan, context):
         "refit": "" if plan.refit is None else plan.refit.frequency,
         "assumptions": plan.caveats,
     }
-    cells = record.cells | {"report": facts | results}
+    cells = record.cells | {"report": shared_fields | results}
     return dataclasses.replace(record, cells=cells), answers
 
 
 def _exact_report(holdout, plan, context):
     """Return record, answers and results of a report that reads the closed holdout without noise.
 
-    The order of units is drawn only once, with the holdout: the ledger's header contains 128
-    random bits (or the seed of a seeded holdout), protected by the hash chain, and the order is a
-    function of these bits and of the records. A restart, a copy of the file and a pickle give the
-    same order. Without a seed it cannot be computed without both the ledger and the records.
+    They are the ledger record without the report, the rows that the ledger keeps, and a dict of
+    report fields. The order of units is a function of the ledger's secret bits and of the records.
     """
     secret_digest = records_digest(plan.order_bits, holdout.y, holdout.X)
     estimator = RowEstimator(plan, holdout, seed=int(secret_digest[:32], 16))
     settings = holdout.account.settings
-    totals = context.totals_before
-    length, _ = next_code_length(totals, settings, is_report=True, n_attempts=context.n_attempts)
+    totals = context.totals_before  # before the report
+    code_length, _ = next_code_length(totals, settings, is_report=True, n_attempts=context.n_attempts)
     log_alphas = row_log_alphas(
-        plan, totals, settings, length=length, n_attempts=context.n_attempts
+        plan, totals, settings, length=code_length, n_attempts=context.n_attempts
     )
     rows = [estimator.row(statement, log_alphas) for statement in plan.statements]
-    answers = _proven_answers(plan, rows, context, length) if plan.joint else ()
+    answers = _proven_answers(plan, rows, context, code_length) if plan.joint else ()
     record = BatchRecord(
         totals=closed_totals(context, answers),
         size=len(answers),
-        code_length=length,
+        code_length=code_length,
         code=context.code.state(n_omitted_pairs=len(context.code.pairs)),
         scales={answer.metric: list(answer.scale) for answer in answers},
         spending={
@@ -182,33 +185,33 @@ def _exact_report(holdout, plan, context):
     results = {
         "level": math.exp(log_alphas.proven),
         "approximate_level": math.exp(log_alphas.approximate),
-        "information_spent": length,
+        "information_spent": code_length,
         "rows": rows,
         "units": [estimator.units.n_units, estimator.units.name],
-        "positives": _positives(
-            plan.event_class, estimator.records.y, name=getattr(holdout.y, "name", None)
+        "positives": _text_and_count_of_events(
+            plan.event_class, estimator.records.y, target_name=getattr(holdout.y, "name", None)
         ),
         "version": __version__,
     }
     return record, answers, results
 
 
-def _positives(positive, y, *, name):
-    """Return a list of the positive class as text and the number of its records.
+def _text_and_count_of_events(event_class, y, *, target_name):
+    """Return a list of two: the event class as text, and its number of records.
 
-    The result is None without a positive class. ``positive``: the class, or None. ``name``: of the
-    targets, or None.
+    The result is None if ``event_class`` is None. ``target_name``: name of the targets, or None.
     """
-    if positive is None:
+    if event_class is None:
         return None
-    text = f"class {positive}" if name is None else f"{name} = {positive}"
-    return [text, int(np.count_nonzero(is_label(y, positive)))]
+    text = f"class {event_class}" if target_name is None else f"{target_name} = {event_class}"
+    return [text, int(np.count_nonzero(is_label(y, event_class)))]
 
 
-def _proven_answers(plan, rows, context, length):
-    """Return proven rows over all records as answers for the history; empty without such rows.
+def _proven_answers(plan, rows, context, code_length):
+    """Return proven rows over all records as answers for the ledger, with scores in [0, 1].
 
-    Their intervals are valid simultaneously with those of the history.
+    Without such rows the result is ``()``. ``rows``: report rows in JSON, one per statement of the
+    plan. ``code_length``: code length of the report, in nats.
     """
     proven_rows = [
         (statement, row)
@@ -217,7 +220,7 @@ def _proven_answers(plan, rows, context, length):
     ]
     if not proven_rows:
         return ()
-    scales = _scales_of_history(proven_rows)
+    scales = _scale_by_quantity_name(proven_rows)
     score_names = ("value", "lower", "upper")
     columns: dict[str, list[Any]] = {
         name: [] for name in ("metric", "model", "cv_score", *score_names)
@@ -233,24 +236,23 @@ def _proven_answers(plan, rows, context, length):
             columns[name].append(unit_score)
     # Columns of one element apply to all answers.
     columns["corrected"] = [1]
-    columns["code_length"] = [length + math.log(max(1, plan.n_proven))]
-    return Answers(
-        columns, batch=context.totals_before.number + 1, time=context.time, scales=scales
-    )
+    columns["code_length"] = [code_length + math.log(max(1, plan.n_proven))]
+    return Answers(columns, batch=context.totals_before.number + 1, time=context.time, scales=scales)
 
 
-def _scales_of_history(proven_rows):
-    """Return the name and the ends of the range of each quantity in the history, by its name.
+def _scale_by_quantity_name(proven_rows):
+    """Return the tuple (name, low, high) of each quantity by its name; ends are in score units.
 
-    Differences of errors may have no declared range: that of the history then contains all rows.
+    ``proven_rows``: pairs of a statement and its row in JSON. The range of a difference between
+    two models' means is widened to contain the values and interval ends of all its rows.
     """
     scales: dict[str, tuple[str, float, float]] = {}
     for statement, row in proven_rows:
         metric_name, low, high = statement.quantity
         if len(statement.models) == 2 and not statement.measure.is_ratio_of_sums:
-            largest = float(np.abs([row["value"], *row["proven"]]).max())
+            max_absolute_score = float(np.abs([row["value"], *row["proven"]]).max())
             _, _, earlier_high = scales.get(metric_name, statement.quantity)
-            high = max(earlier_high, largest)
+            high = max(earlier_high, max_absolute_score)
             low = -high
         scales[metric_name] = metric_name, low, high
     return scales
@@ -259,7 +261,7 @@ def _scales_of_history(proven_rows):
 def closed_totals(context: BatchContext, answers: Any = ()) -> LedgerTotals:
     """Return the totals of the ledger after a report that reads the closed holdout.
 
-    ``answers``: rows that are added to the history, with scores in [0, 1].
+    ``answers``: rows that the ledger adds as corrected answers, with scores in [0, 1].
     """
     totals = context.totals_before
     n_answers = len(answers)
@@ -279,9 +281,10 @@ def closed_totals(context: BatchContext, answers: Any = ()) -> LedgerTotals:
 
 
 def _private_report(holdout, plan, context):
-    """Return record, answers and results of a report under a level of privacy.
+    """Return record, answers and results of a report whose rows pass through noise.
 
-    Raise BudgetExhaustedError if the budget does not suffice for all rows.
+    They are the ledger record without the report, the released answers, and a dict of report
+    fields. Raise BudgetExhaustedError if the budget does not suffice for all rows.
     """
     settings = holdout.account.settings
     scheme = holdout.dependence.sampling_scheme(settings.n)
@@ -312,9 +315,9 @@ def _private_report(holdout, plan, context):
 
 
 def _private_batch(holdout, plan, rows):
-    """Return the batch of queries by which the rows of a plan pass through the noise.
+    """Return the batch with one query for the row of each statement.
 
-    ``rows``: in JSON, with their results still empty.
+    ``rows``: report rows in JSON, of which only the names of the models are read.
     """
     records = ScoredRecords(holdout.X, holdout.y, plan.models)
     batch = make_query_batch(
@@ -337,23 +340,23 @@ def _private_batch(holdout, plan, rows):
 def _private_evaluation(statement, records, y):
     """Return the evaluation of a statement: of its model, or the paired difference (theory G23).
 
-    A difference, from -1 to 1, is rescaled to [0, 1].
+    The difference of scores in [0, 1] is rescaled from [-1, 1] to [0, 1].
     """
     metric = statement.measure.metric
     evaluations = [metric.evaluate(*records.model_and_data(name), y) for name in statement.models]
     if len(evaluations) == 1:
         return evaluations[0]
-    baseline, compared = evaluations
-    unit_differences = 0.5 * (compared.per_record - baseline.per_record + 1.0)
+    baseline_evaluation, model_evaluation = evaluations
+    unit_differences = 0.5 * (model_evaluation.per_record - baseline_evaluation.per_record + 1.0)
     return Evaluation(
         per_record=unit_differences,
         value=float(unit_differences.mean()),
-        sensitivity=baseline.sensitivity,
+        sensitivity=baseline_evaluation.sensitivity,
     )
 
 
 def load_report(holdout: Any, record: Any) -> FinalReport:
-    """Return the report in a closing record."""
+    """Return the report that a closing record of the ledger contains."""
     content = record.cells["report"]
     settings = holdout.account.settings
     target = estimand_text(holdout.dependence.sampling_scheme(settings.n))

@@ -415,15 +415,13 @@ def without_clip(measure: Measure, *, skill: bool) -> Measure:
     return Measure(name=name, metric=metric_without_range(metric.name))
 
 
-def clip_notes(
-    statement: Any, records: Any, units: Any, plan: Any, log_failure: float
-) -> list[str]:
+def clip_notes(statement: Any, records: Any, units: Any, plan: Any, log_alpha: float) -> list[str]:
     """Return sentences on the clip of a row of errors, in time.
 
     They begin with the clip and end with those of :func:`beyond_clip_notes`. If the clip comes from
     training errors, they state the percentage of these errors beyond it and, if the range of the
     training targets is known, the half-width that the interval would have with it declared.
-    ``statement``, ``records``, ``units`` and ``log_failure`` are those of :func:`past_limits`;
+    ``statement``, ``records``, ``units`` and ``log_alpha`` are those of :func:`past_limits`;
     ``plan``: of the report.
     """
     metric = statement.measure.metric
@@ -439,7 +437,7 @@ def clip_notes(
             f"{clipped_percent:.2g}% of {clips.n_errors:,} out-of-fold training errors are beyond "
             "the clip."
         )
-        half_width = _declared_half_width(statement, records, units, plan, log_failure)
+        half_width = _declared_half_width(statement, records, units, plan, log_alpha)
         if half_width is not None:
             notes.append(
                 "If the range of the training targets were declared as bounds=(low, high), the "
@@ -469,7 +467,7 @@ def beyond_clip_notes(statement: Any, records: Any) -> list[str]:
     return notes
 
 
-def _declared_half_width(statement, records, units, plan, log_failure):
+def _declared_half_width(statement, records, units, plan, log_alpha):
     """Return the half-width that a proven row would have with another clip, in score units.
 
     That clip is the length of the range of the plan's targets. The result is None if the targets
@@ -495,7 +493,7 @@ def _declared_half_width(statement, records, units, plan, log_failure):
         measure=dataclasses.replace(statement.measure, metric=declared_metric),
         moments=moments._replace(center=center, variance=variance),
     )
-    lower, upper = past_limits(declared_statement, records, units, plan.classes, log_failure)
+    lower, upper = past_limits(declared_statement, records, units, plan.classes, log_alpha)
     return 0.5 * (upper - lower)
 
 
@@ -593,7 +591,7 @@ def _limits_of_difference(metric, first, second):
 
 
 def past_limits(
-    statement: Any, records: Any, units: Any, classes: Any, log_failure: float
+    statement: Any, records: Any, units: Any, classes: Any, log_alpha: float
 ) -> tuple[float, float]:
     """Return limits for the expected score or difference over these dates, in score units.
 
@@ -607,11 +605,11 @@ def past_limits(
         Dates of the holdout records.
     classes : list or None
         Classes of the targets; None of a regression.
-    log_failure : float
+    log_alpha : float
         Log of the failure probability of both limits together.
     """
     if len(statement.models) == 2:
-        return _past_limits_of_difference(statement, records, units, classes, log_failure)
+        return _past_limits_of_difference(statement, records, units, classes, log_alpha)
     measure = statement.measure
     unit_scores, _ = records.contributions(measure, statement.models[0])
     expected = statement.moments.center
@@ -623,7 +621,7 @@ def past_limits(
         variance = None
     lower, upper = martingale_interval(
         units.date_means(unit_scores),
-        log_failure - math.log(2.0),
+        log_alpha - math.log(2.0),
         expected=expected,
         variance=variance,
         horizon=statement.forecast_horizon,
@@ -632,7 +630,7 @@ def past_limits(
     return low + (high - low) * lower, low + (high - low) * upper
 
 
-def _past_limits_of_difference(statement, records, units, classes, log_failure):
+def _past_limits_of_difference(statement, records, units, classes, log_alpha):
     """Return limits for the expected difference of two models, in score units.
 
     Arguments are those of :func:`past_limits`.
@@ -647,7 +645,7 @@ def _past_limits_of_difference(statement, records, units, classes, log_failure):
     difference = paired_difference(statement.measure, records, statement.models, classes)
     lower, upper = martingale_interval(
         units.date_means(difference.values),
-        log_failure - math.log(2.0),
+        log_alpha - math.log(2.0),
         expected=expected,
         variance=statement.moments.variance,
         horizon=statement.forecast_horizon,
