@@ -64,7 +64,10 @@ class ReportRow(NamedTuple):
 
     @classmethod
     def of(cls, content: dict[str, Any], target: str) -> Self:
-        """Return the row from its content in a ledger; ``target``: what its intervals estimate."""
+        """Return the row from its content in a ledger.
+
+        ``target``: estimated quantity in words, unless the content has one.
+        """
         fields: dict[str, Any] = {
             FIELD_NAMES.get(name, name): tuple(value) if isinstance(value, list) else value
             for name, value in content.items()
@@ -77,17 +80,16 @@ class ReportRow(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Metric, class, model and subgroup, as text."""
+        """Metric, positive class, model and subgroup, as one text."""
         positive = f" (class {self.positive})" * bool(self.positive)
         subgroup = f", {self.subgroup}" * bool(self.subgroup)
         return f"{self.metric}{positive} of {self.model}{subgroup}"
 
     @property
     def printed_notes(self) -> list[str]:
-        """Notes that the table prints.
+        """Notes on the row, without those on few errors, rare large losses, and refused intervals.
 
-        Left out are those on an approximate interval that a proven row lacks, on few errors, and on
-        rare large losses, which the report mentions once.
+        An interval is refused if a proven row has no approximate interval.
         """
         unprinted = [FEW_ERRORS, HEAVY_NOTE]
         return [
@@ -106,16 +108,16 @@ class FinalReport(RenderedResult):
     rows : tuple of ReportRow
         Rows, each with up to two intervals: a proven one and an approximate one.
     confidence_level : float
-        Minimum probability that all proven intervals the holdout ever gave are correct; with
-        ``joint=False``, that a single one of this report is.
+        Minimum probability that all proven intervals the holdout ever gave are correct. With
+        ``joint=False``, minimum probability that any one proven interval of this report is.
     n : int
         Number of holdout records.
     n_answered, n_above, n_batches : int
         Queries answered before, how many of them were corrected by the holdout, and in how many
         batches.
     code_length : float
-        Code length of the report in nats, which each proven interval pays: for everything released
-        before, and for the part of the failure probability that a report has.
+        Code length of the report in nats: the failure probability of each proven row is reduced by
+        the factor ``exp(-code_length)``, for earlier answers and for the spending of a report.
     alpha_proven : float
         Failure probability of each proven row.
     alpha_approximate : float or None
@@ -130,12 +132,13 @@ class FinalReport(RenderedResult):
     refit : str
         How often the recipe was refitted, in words; empty for fitted models.
     joint : bool
-        Whether the intervals of a family hold together. If False, each holds by itself.
+        Whether all proven intervals have simultaneous coverage, and so have all approximate ones.
+        If False, each interval has its coverage by itself.
     positives : tuple of (str, int) or None
         The positive class as text, such as ``"class 1"``, and the number of its records; None
         without such a class, and for a report through noise.
     spending : str
-        How the failure probability was spent.
+        How the failure probability was divided among batches and the report, in words.
     assumptions : tuple of str
         Assumptions of the intervals.
     time : str
@@ -150,7 +153,8 @@ class FinalReport(RenderedResult):
 
     Notes
     -----
-    A pickle holds no record. Scores over time (:meth:`plot`) need the process that made the report.
+    A pickle contains no holdout record. Scores over time (:meth:`plot`) need the process that made
+    the report.
 
     Examples
     --------
@@ -218,7 +222,7 @@ class FinalReport(RenderedResult):
         Returns
         -------
         pandas.DataFrame
-            One row for each statement.
+            One row for each element of ``rows``, with its fields as columns.
         """
         import pandas as pd  # optional: only for this view
 
@@ -239,7 +243,7 @@ class FinalReport(RenderedResult):
         return methods_section(self, letter_of_model)
 
     def _lines(self):
-        """Yield sentences on the guarantees of the report, on earlier use, and on its models."""
+        """Yield sentences on the guarantees of intervals, on earlier queries, and on refitting."""
         confidence = f"{100 * self.confidence_level:.6g}%"
         has_proven = any(row.proven is not None for row in self.rows)
         has_approximate = any(row.approximate is not None for row in self.rows)
@@ -287,6 +291,7 @@ class FinalReport(RenderedResult):
         )
 
     def _card(self):
+        """Return the :class:`Card` with the first row as title, and sections for all rows."""
         first = self.rows[0]
         if math.isfinite(first.lower):
             interval_kind = f"{100 * self.confidence_level:.6g}% confidence interval"
@@ -303,22 +308,25 @@ class FinalReport(RenderedResult):
             notes = " ".join(first.notes)
             title = f"{first.words}: {format_score(first.value)}. No interval: {notes}"
         bounds = (0.0, 1.0) if first.lower >= 0.0 and first.upper <= 1.0 else None
-        picture = interval_svg(first.value, *self.interval, bounds=bounds)
+        svg = interval_svg(first.value, *self.interval, bounds=bounds)
         columns, legend, notes = self._table()
         sections = [("", columns), ("", legend), ("", notes), ("It holds if", self.assumptions)]
-        return Card(title, list(self._lines()), sections, picture)
+        return Card(title, list(self._lines()), sections, svg)
 
     def _table(self):
-        """Return the columns of the table of rows, pairs that explain short names, and notes."""
+        """Return a dict of columns by heading, a legend, and numbered notes, for a table of rows.
+
+        The legend has pairs of a short text in the table and its meaning.
+        """
         model_names, legend = _short_model_names([row.model for row in self.rows])
         metric_names, metric_legend = _short_metric_names(self.rows)
         columns = {"model": model_names, "metric": metric_names}
         if any(row.subgroup for row in self.rows):
             columns["subgroup"] = [row.subgroup for row in self.rows]
-        targets = list(dict.fromkeys(row.target for row in self.rows))
-        if len(targets) > 1:  # such as one day ahead, and when the forecast was made
-            columns["estimand"] = [f"({targets.index(row.target) + 1})" for row in self.rows]
-            legend += [(f"({number})", target) for number, target in enumerate(targets, 1)]
+        estimands = list(dict.fromkeys(row.target for row in self.rows))
+        if len(estimands) > 1:  # such as one day ahead, and when the forecast was made
+            columns["estimand"] = [f"({estimands.index(row.target) + 1})" for row in self.rows]
+            legend += [(f"({number})", estimand) for number, estimand in enumerate(estimands, 1)]
         columns["score"] = [format_score(row.value) for row in self.rows]
         for family in _FAMILIES:
             intervals = [getattr(row, family) for row in self.rows]
@@ -335,10 +343,10 @@ class FinalReport(RenderedResult):
         Parameters
         ----------
         over : {"time"}, default=None
-            Draw the scores of the first metric over the dates, of at most two models, and the
-            intervals of the period as bands. For a proven first row of records in time, in the
-            process that made the report. By default proven intervals are drawn thin, approximate
-            ones thick, and a baseline is marked.
+            If ``"time"``, draw the first metric's scores of at most two models by date, and their
+            intervals as bands. This needs records in time, a proven first row, and the process that
+            made the report. By default, draw proven intervals thin and approximate ones thick, and
+            mark the baseline.
         ax : matplotlib Axes, default=None
             Axes to draw on; new ones by default.
 
@@ -376,7 +384,10 @@ class FinalReport(RenderedResult):
         return ax
 
     def _plot_intervals(self, ax, family, *, linewidth, color):
-        """Draw the intervals of one family, those of each row at its position."""
+        """Draw one line for the interval of each row that has one, at the position of the row.
+
+        ``family``: "proven" or "approximate".
+        """
         intervals = [getattr(row, family) for row in self.rows]
         positions = [position for position, ends in enumerate(intervals) if ends is not None]
         if positions:
@@ -384,7 +395,7 @@ class FinalReport(RenderedResult):
             ax.hlines(positions, lower, upper, color, linewidth=linewidth, alpha=0.6, label=family)
 
     def _plot_scores(self, ax):
-        """Draw the scores, the zero of each difference, and the baseline's score."""
+        """Draw a dot at each score, and lines at 0 of each difference and at the baseline."""
         for position, row in enumerate(self.rows):
             ax.plot(row.value, position, "o", color="black", markersize=4)
             if " minus " in row.model + row.subgroup:
@@ -394,31 +405,30 @@ class FinalReport(RenderedResult):
             ax.axvline(row.value, color="gray", linestyle="--", linewidth=1.0, label="baseline")
 
     def _plot_over_time(self, ax):
-        """Draw the scores of at most two models by date, and the intervals of the period."""
-        dates, scores = self._over_time()
-        window = max(1, len(dates) // 20)
-        for (row_index, date_scores), color in zip(scores.items(), _MODEL_COLORS, strict=False):
+        """Draw the scores of at most two models by date, moving means, and bands of intervals."""
+        dates, scores_by_row_index = self._over_time()
+        scores_and_colors = zip(scores_by_row_index.items(), _MODEL_COLORS, strict=False)
+        n_averaged_dates = max(1, len(dates) // 20)
+        kernel = np.full(n_averaged_dates, 1.0 / n_averaged_dates)
+        for (row_index, date_scores), color in scores_and_colors:
             row = self.rows[row_index]
-            name = "\n".join(textwrap.wrap(row.model, _LABEL_WIDTH))
-            moving_mean = np.convolve(date_scores, np.full(window, 1.0 / window), "valid")
+            model_text = "\n".join(textwrap.wrap(row.model, _LABEL_WIDTH))
+            moving_mean = np.convolve(date_scores, kernel, "valid")
             ax.plot(dates, date_scores, ".", color=color, alpha=0.3)
-            label = f"{name}, mean of {window} dates"
-            ax.plot(dates[window - 1 :], moving_mean, color=color, label=label)
+            label = f"{model_text}, mean of {n_averaged_dates} dates"
+            ax.plot(dates[n_averaged_dates - 1 :], moving_mean, color=color, label=label)
             if math.isfinite(row.lower):
                 label = "expected over the period"
                 ax.axhspan(row.lower, row.upper, color=color, alpha=0.2, label=label)
         max_letters = max(12, int(ax.figure.get_figheight() / _LETTER_WIDTH))
-        lines = textwrap.wrap(self.rows[0].metric, max_letters, break_long_words=False)
-        ax.set_ylabel("\n".join(lines))
+        metric_lines = textwrap.wrap(self.rows[0].metric, max_letters, break_long_words=False)
+        ax.set_ylabel("\n".join(metric_lines))
         _label_dates(ax, dates)
         ax.legend(fontsize="small")
 
 
 def _label_dates(ax, dates):
-    """Label the axis of dates with days; ``dates``: of type ``datetime64``, or numbers.
-
-    Numbers get the label "date" only.
-    """
+    """Label the x-axis with days if ``dates`` is of type ``datetime64``, else with "date" only."""
     if np.asarray(dates).dtype.kind != "M":
         ax.set_xlabel("date")
         return
@@ -427,12 +437,15 @@ def _label_dates(ax, dates):
     locator = AutoDateLocator()
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-    days = [str(date)[:10] for date in (dates[0], dates[-1])]
-    ax.set_xlabel(f"{days[0]} to {days[1]}")  # with the year, wherever labels leave it out
+    first_day, last_day = (str(date)[:10] for date in (dates[0], dates[-1]))
+    ax.set_xlabel(f"{first_day} to {last_day}")  # with the year, which tick labels may leave out
 
 
 def _numbered_notes(notes_by_row):
-    """Return the marks of each row, such as "[1][3]", and the notes with their numbers."""
+    """Return the marks of each row, such as "[1][3]", and the different notes with their numbers.
+
+    ``notes_by_row``: list of the notes of each row.
+    """
     number_of_note: dict[str, int] = {}
     marks = []
     for notes in notes_by_row:
@@ -450,9 +463,10 @@ def _format_interval(ends):
 
 
 def _short_model_names(names):
-    """Return a short name for each row's model or difference, and a legend.
+    """Return the names of models and comparisons with letters for models, and a legend.
 
-    The legend has pairs of a letter and the model it replaces. It is empty if all names are short.
+    The legend has pairs of a letter and the model it replaces. If no name is longer than 30
+    letters, names stay the same and the legend is empty.
     """
     if max(map(len, names)) <= _MAX_NAME_LENGTH:
         return names, []
@@ -466,7 +480,7 @@ def _short_model_names(names):
 
 
 def _letter_of_model(names):
-    """Return a letter for each model in the names of models and differences.
+    """Return a dict of a letter for each model in the names of models and comparisons.
 
     A number follows the letter from the 27th model on.
     """
@@ -481,13 +495,13 @@ def _letter_of_model(names):
     }
 
 
-def _unclipped_rows(name, rows):
-    """Return a text on the comparisons that do not clip a metric, empty if there are none.
+def _text_on_unclipped_rows(metric_name, rows):
+    """Return a text on the comparisons that use a metric's unclipped errors, empty without any.
 
-    ``name``: of the metric, without the detail in parentheses.
+    ``metric_name``: name without a detail in parentheses.
     """
-    has_difference = any(row.metric == name for row in rows)
-    has_skill = any(row.metric == f"skill score ({name})" for row in rows)
+    has_difference = any(row.metric == metric_name for row in rows)
+    has_skill = any(row.metric == f"skill score ({metric_name})" for row in rows)
     if not (has_difference or has_skill):
         return ""
     comparisons = " and ".join(["differences"] * has_difference + ["skill scores"] * has_skill)
@@ -497,24 +511,24 @@ def _unclipped_rows(name, rows):
 def _short_metric_names(rows):
     """Return a short name for each row's metric, and a legend.
 
-    The legend has pairs of a short name and the detail that it leaves out, and the positive class
-    if all rows with one have the same.
+    The legend has pairs of a short name and the detail that it leaves out. Its last pair states the
+    positive class if all rows with one have the same.
     """
-    classes = {row.positive for row in rows} - {""}
+    positive_classes = {row.positive for row in rows} - {""}
     short_names = []
     legend = []
     for row in rows:
         name, separator, detail = row.metric.partition(" (")
         if separator and not name.startswith("skill score"):
             detail = detail.removesuffix(")")
-            legend.append((name, f"{detail}{_unclipped_rows(name, rows)}"))
+            legend.append((name, f"{detail}{_text_on_unclipped_rows(name, rows)}"))
         else:
             name = row.metric
-        if row.positive and len(classes) > 1:
+        if row.positive and len(positive_classes) > 1:
             name += f" (class {row.positive})"
         short_names.append(name)
-    if len(classes) == 1:
-        legend.append(("positive class", next(iter(classes))))
+    if len(positive_classes) == 1:
+        legend.append(("positive class", next(iter(positive_classes))))
     return short_names, list(dict.fromkeys(legend))
 
 

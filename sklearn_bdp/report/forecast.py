@@ -1,8 +1,8 @@
 """Forecast of a final report from training records: the same rows, before the holdout is closed.
 
-A fold of the training set plays the holdout. Models that are fitted on the other folds are scored
-on as many of its records, repeated if necessary. Rows are computed as in a report, at the levels
-that a report would have now. No holdout record is read.
+A fold of the training set replaces the holdout. Models that are fitted on the other folds are
+scored on as many of its records, repeated if necessary. Rows are computed as in a report, at the
+failure probabilities that a report would have now. No holdout record is read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BASELINE = "baseline"  # a model's own name is longer: it holds its parameters
 
 
 class RowForecast(NamedTuple):
-    """Expected widths of one row of a final report, in score units."""
+    """Expected score and half-widths of one row of a final report, in score units."""
 
     model: str  # name of a model, or of a comparison, such as "b minus a"
     metric: str
@@ -51,7 +51,7 @@ class RowForecast(NamedTuple):
 
 
 class _TrainingSample:
-    """Training records in the place of the holdout records, with the holdout's dependence."""
+    """Training records that replace the holdout records, with the holdout's dependence."""
 
     def __init__(self, holdout: Any, X: Any, y: Any) -> None:
         self.X = X
@@ -63,7 +63,7 @@ class _TrainingSample:
         self.notes = holdout.notes
 
     def check_model(self, model: Any) -> None:
-        """Accept every model: these records are not the holdout's."""
+        """Do nothing: every model is accepted."""
 
 
 def forecast_report(
@@ -77,7 +77,7 @@ def forecast_report(
 ) -> tuple[RowForecast, ...]:
     """Return the expected rows of :func:`~sklearn_bdp.report.final.report_and_close`.
 
-    Up to three folds play the holdout, and values and widths are medians over them.
+    Scores and half-widths are medians over up to three training folds that replace the holdout.
 
     Parameters
     ----------
@@ -90,8 +90,7 @@ def forecast_report(
     compare : object
         Baseline, as in the report.
     variance : float, optional
-        Variance of a record's cross-validated score in the first row, in squared units of [0, 1],
-        from a search.
+        Variance over records of the first row's cross-validated score, for scores in [0, 1].
     **options : object
         Further parameters of the report.
 
@@ -104,8 +103,8 @@ def forecast_report(
     ------
     TypeError, ValueError
         If the training records of a search are not known in this process, a baseline is given by
-        predictions of holdout records, a model cannot be fitted on a first fold, a row cannot be
-        reported, or rows would go through noise.
+        predictions of holdout records, a model cannot be fitted on the first training fold, a row
+        cannot be reported, or rows would pass through noise.
     HoldoutClosedError
         If a final report closed the holdout.
     """
@@ -147,11 +146,11 @@ def forecast_report(
             "A model cannot be fitted again on a fold of the training set, so that the rows of its "
             "report cannot be forecast. The holdout was not queried."
         )
-    return tuple(map(_median_row, zip(*forecasts, strict=True)))
+    return tuple(map(_median_forecast, zip(*forecasts, strict=True)))
 
 
 def _check_baseline(compare):
-    """Raise ValueError unless a baseline is an estimator, or another object that predicts."""
+    """Raise ValueError unless a baseline has the method ``fit`` or ``predict``."""
     if not (hasattr(compare, "fit") or hasattr(compare, "predict")):
         raise ValueError(
             "compare must be an estimator in a preview: predictions of holdout records say "
@@ -159,35 +158,35 @@ def _check_baseline(compare):
         )
 
 
-def _median_row(forecasts):
-    """Return the forecast of one row from its forecasts on several folds.
+def _median_forecast(forecasts):
+    """Return the :class:`RowForecast` with the medians of one row's forecasts on several folds.
 
-    A number that at least half of the folds lack is None.
+    The score or a half-width is None if it is None on at least half of the folds.
     """
     first = forecasts[0]
-    medians = {}
-    for name in ("value", "proven", "approximate"):
-        numbers = [getattr(forecast, name) for forecast in forecasts]
+    median_by_field = {}
+    for field in ("value", "proven", "approximate"):
+        numbers = [getattr(forecast, field) for forecast in forecasts]
         present_numbers = [number for number in numbers if number is not None]
         has_median = 2 * len(present_numbers) > len(numbers)
-        medians[name] = float(np.median(present_numbers)) if has_median else None
+        median_by_field[field] = float(np.median(present_numbers)) if has_median else None
     return RowForecast(
         model=first.model,
         metric=first.metric,
         subgroup=first.subgroup,
-        value=medians["value"],
-        proven=medians["proven"],
-        approximate=medians["approximate"],
+        value=median_by_field["value"],
+        proven=median_by_field["proven"],
+        approximate=median_by_field["approximate"],
         method=first.method,
     )
 
 
 def _rows_like_holdout(holdout, groups, fold):
-    """Return positions of test records in the training data, as many as holdout records.
+    """Return positions of a fold's test records in the training data, one per holdout record.
 
     If groups are independent and known, each holdout group is replaced by the records of a test
     group, cut or repeated to its size. In time, positions ascend, and begin again if the fold is
-    too short. ``groups``: group of each of the rows that the folds divide, None without groups.
+    too short. ``groups``: group of each training record that the folds divide, or None.
     ``fold``: a :class:`TrainingFold`.
     """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
@@ -198,33 +197,34 @@ def _rows_like_holdout(holdout, groups, fold):
     if not has_groups or groups is None:
         return np.resize(rng.permutation(fold.test), holdout.n)
     test_groups = np.asarray(groups)[fold.test_in_rows]
-    rows_of_group = [fold.test[test_groups == group] for group in np.unique(test_groups)]
-    group_sizes = np.array([len(rows) for rows in rows_of_group])
+    rows_by_group = [fold.test[test_groups == group] for group in np.unique(test_groups)]
+    group_sizes = np.array([len(rows) for rows in rows_by_group])
     _, unit_codes = np.unique(holdout.dependence.components(holdout.n), return_inverse=True)
-    order = np.argsort(unit_codes, kind="stable")
+    positions_by_unit = np.argsort(unit_codes, kind="stable")
     unit_sizes = np.bincount(unit_codes)
     sampled_rows = np.empty(holdout.n, dtype=int)
-    for unit_positions in np.split(order, np.cumsum(unit_sizes)[:-1]):
+    for unit_positions in np.split(positions_by_unit, np.cumsum(unit_sizes)[:-1]):
         # Records that are drawn twice would make a group too uniform.
         is_large_enough = group_sizes >= min(len(unit_positions), group_sizes.max())
         smallest_size = group_sizes[is_large_enough].min()
-        group_code = rng.choice(np.flatnonzero(group_sizes == smallest_size))
-        sampled_rows[unit_positions] = np.resize(rows_of_group[group_code], len(unit_positions))
+        group_index = rng.choice(np.flatnonzero(group_sizes == smallest_size))
+        sampled_rows[unit_positions] = np.resize(rows_by_group[group_index], len(unit_positions))
     return sampled_rows
 
 
 def _forecast_rows(plan: Plan, sample: _TrainingSample) -> tuple[RowForecast, ...]:
-    """Return the rows of a plan about a training sample, as if a report were made now.
+    """Return a :class:`RowForecast` per statement, computed from a training sample.
 
-    Raise HoldoutClosedError if a final report closed the holdout.
+    Failure probabilities are those of a report made now. Raise HoldoutClosedError if a final report
+    closed the holdout.
     """
     settings = sample.account.settings
     with sample.account.read_transaction() as ledger_state:
         check_open(ledger_state)
         totals = ledger_state.totals
         n_attempts = len(ledger_state.notes(SystemNote.CLOSING))
-    length, _ = next_code_length(totals, settings, is_report=True, n_attempts=n_attempts)
-    log_alphas = row_log_alphas(plan, totals, settings, length=length, n_attempts=n_attempts)
+    code_length, _ = next_code_length(totals, settings, is_report=True, n_attempts=n_attempts)
+    log_alphas = row_log_alphas(plan, totals, settings, length=code_length, n_attempts=n_attempts)
     estimator = RowEstimator(plan, sample, seed=0)
     forecasts = []
     for statement in plan.statements:
@@ -244,5 +244,5 @@ def _forecast_rows(plan: Plan, sample: _TrainingSample) -> tuple[RowForecast, ..
 
 
 def _half_width(ends):
-    """Return half the length of an interval, None without one."""
+    """Return half the length of an interval with the ends (lower, upper); None for None."""
     return None if ends is None else 0.5 * (ends[1] - ends[0])

@@ -61,32 +61,32 @@ def past_horizon(scheme: SamplingScheme) -> int:
 # -- forecasts that need no model -----------------------------------------------------------------
 
 
-def is_forecast(name: Any) -> bool:
-    """Return whether a keyword names a forecast: ``"naive"``, or one such as ``"seasonal-7"``."""
-    return isinstance(name, str) and (name == "naive" or bool(_SEASONAL.fullmatch(name)))
+def is_forecast_keyword(value: Any) -> bool:
+    """Return whether a value is ``"naive"``, or ``"seasonal-"`` and a number of dates."""
+    return isinstance(value, str) and (value == "naive" or bool(_SEASONAL.fullmatch(value)))
 
 
-def forecast(
-    name: str, holdout: Any, past_records: PastRecords | None, classes: list[Any] | None
+def naive_forecast(
+    keyword: str, holdout: Any, past_records: PastRecords | None, classes: list[Any] | None
 ) -> PrecomputedPredictions:
-    """Return a forecast for each record: the last known target, or that of a season before.
+    """Return, for each holdout record, the last known target or that of a season before.
 
-    Its values may be holdout targets: no check of predictions may read them. ``name``: keyword of
-    the forecast. ``classes``: of the targets, None of a regression. Raise ValueError without
-    enough targets before the holdout, and unless each date has one record.
+    The predictions contain holdout targets. ``keyword``: ``"naive"``, or one such as
+    ``"seasonal-7"``. ``classes``: classes of the targets, None in regression. Raise ValueError
+    unless each date has one record and enough targets before the holdout are known.
     """
     n = holdout.n
     scheme = holdout.dependence.sampling_scheme(n)
-    lag = _lag(name, past_horizon(scheme))
-    has_single_records = scheme.calendar is not None and scheme.n_units == n
+    lag = _lag_in_dates(keyword, past_horizon(scheme))
+    has_one_record_per_date = scheme.calendar is not None and scheme.n_units == n
     if (
         past_records is None
-        or not has_single_records
+        or not has_one_record_per_date
         or len(past_records.y) < lag
         or len(np.unique(past_records.dates)) < len(past_records.y)
     ):
         raise ValueError(
-            f"compare={name!r} needs correlation='time' with one record per date, and targets "
+            f"compare={keyword!r} needs correlation='time' with one record per date, and targets "
             f"before the holdout ({lag} at least), which a search knows in the process that made "
             "it. Pass predictions of the holdout's records. The holdout was not queried."
         )
@@ -94,15 +94,16 @@ def forecast(
     holdout_targets = np.asarray(holdout.y)[np.argsort(date_of_record)]
     targets_in_time = np.concatenate([np.asarray(past_records.y), holdout_targets])
     repeated_targets = targets_in_time[len(past_records.y) + date_of_record - lag]
-    return PrecomputedPredictions(repeated_targets, classes, keyword=name)
+    return PrecomputedPredictions(repeated_targets, classes, keyword=keyword)
 
 
-def _lag(name, horizon):
+def _lag_in_dates(keyword, horizon):
     """Return the number of dates from the target that a forecast repeats to the date it predicts.
 
-    ``name``: keyword of the forecast. ``horizon``: least number of dates before the outcome.
+    ``keyword``: ``"naive"``, or one such as ``"seasonal-7"``. ``horizon``: number of dates from a
+    forecast to its score.
     """
-    season = 1 if name == "naive" else int(_SEASONAL.fullmatch(name)[1])
+    season = 1 if keyword == "naive" else int(_SEASONAL.fullmatch(keyword)[1])
     return season * math.ceil(horizon / season)
 
 
@@ -110,19 +111,19 @@ def _lag(name, horizon):
 
 
 class WalkForward(PrecomputedPredictions):
-    """The recipe of a model, refitted for each block of dates on all records known before it.
+    """Estimator that is refitted for each block of holdout dates on all records known before it.
 
-    It predicts by position, as :class:`PrecomputedPredictions` does. All models are fitted at the
-    first prediction.
+    Its methods take positions of holdout records as ``X``. All blocks are fitted at the first
+    prediction.
 
     Parameters
     ----------
     model : estimator
-        Cloned for each block.
+        Estimator that is cloned and fitted for each block.
     holdout : ReusableHoldout
         A holdout in time order.
     first_dates : ndarray of int
-        Position of the first date of each block.
+        Number of the first date of each block; holdout dates are numbered from 0.
     past_records : PastRecords
         Records before the holdout.
     """
@@ -143,9 +144,9 @@ class WalkForward(PrecomputedPredictions):
 
     @functools.cached_property
     def _blocks(self):
-        """Pairs, one for each block: positions of its records, and its model.
+        """List of pairs, one per block of dates: positions of its holdout records, fitted model.
 
-        The model is fitted on all records that are known one horizon before the block.
+        A model is fitted on the records of all dates up to one horizon before the block.
         """
         holdout = self._holdout
         past_records = self._past_records
@@ -166,7 +167,7 @@ class WalkForward(PrecomputedPredictions):
         return blocks
 
     def _predict(self, method, X):
-        """Return the predictions of a method for the records at the positions in ``X``."""
+        """Return the predictions of the method named ``method`` at the positions in ``X``."""
         positions_by_block = np.concatenate([positions for positions, _ in self._blocks])
         predictions_by_block = np.concatenate(
             [
@@ -188,13 +189,15 @@ def _concatenate_tables(earlier, later):
 
 
 class RefitSchedule(NamedTuple):
-    """Dates before which the recipe of a model is refitted."""
+    """Dates before which an estimator is refitted."""
 
-    first_dates: Array  # position of the first date of each block of dates
+    first_dates: Array  # number of the first date of each block; holdout dates count from 0
     frequency: str  # in words, such as "every 7 days"
 
 
-def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> RefitSchedule:
+def make_refit_schedule(
+    holdout: Any, every: Any, past_records: PastRecords | None
+) -> RefitSchedule:
     """Return the :class:`RefitSchedule` of a walk-forward report.
 
     Parameters
@@ -210,7 +213,8 @@ def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> 
     ------
     TypeError, ValueError
         If the holdout is not in time order, if ``past_records`` is None, if ``every`` is neither a
-        positive number of dates nor a span of time, and for a span of time without dates.
+        positive number of dates nor a span of time, or if it is a span of time and the records have
+        no dates of type ``datetime64``.
     """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.calendar is None or past_records is None:
@@ -230,11 +234,11 @@ def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> 
 
 
 def _first_dates_of_spans(dates, time_span, every):
-    """Return the position of the first date from the start of each span on, without repetition.
+    """Return the positions of the first date at or after the start of each span of time.
 
-    The last position is ``len(dates)``, after all dates. ``dates``: different dates, ascending, or
-    None. ``every``: the span as passed, for the error. Raise ValueError unless the type of
-    ``dates`` is ``datetime64``.
+    Positions ascend without repetition and end with ``len(dates)``. ``dates``: unique dates,
+    ascending, or None. ``every``: the span as the user passed it, for the message. Raise ValueError
+    unless ``dates`` is of type ``datetime64``.
     """
     if dates is None or dates.dtype.kind != "M":
         raise ValueError(
@@ -248,7 +252,7 @@ def _first_dates_of_spans(dates, time_span, every):
 
 
 def _describe_time_span(time_span):
-    """Return a span of time in words, such as "7 days"."""
+    """Return a time span, a ``timedelta64`` or a pandas offset, in words, such as "7 days"."""
     if not isinstance(time_span, np.timedelta64):
         return f"offset {time_span.freqstr}"
     days = time_span / np.timedelta64(1, "D")
@@ -256,7 +260,7 @@ def _describe_time_span(time_span):
 
 
 def unique_dates(holdout: Any) -> Any:
-    """Return the dates of a holdout in time, ascending, or None if they are not known.
+    """Return the different dates of a holdout in time, ascending, or None if they are not known.
 
     Dates are of type ``datetime64``, or numbers.
     """
@@ -279,11 +283,11 @@ def record_dates(holdout: Any) -> Any:
 
 
 def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
-    """Return predictions in the order of the holdout records: a dated series by its dates.
+    """Return predictions in the order of the holdout records, to which dates assign them.
 
     Models are returned unchanged, and so are predictions without dates or with the index of
-    ``holdout.X``, which are in the order of the records. ``name``: of the predictions in messages.
-    Raise ValueError if the dates do not match.
+    ``holdout.X``. ``name``: name of the predictions in messages. Raise ValueError if the dates do
+    not match.
     """
     index: Any = getattr(predictions, "index", None)
     if callable(index) or hasattr(predictions, "predict"):
@@ -332,10 +336,9 @@ def _check_alignment(name, prediction_dates, holdout_dates):
 def clip_errors_in_time(
     holdout: Any, metric: BoundedMetric, find_errors: Callable[[], Array | None]
 ) -> BoundedMetric:
-    """Return the metric by which a holdout of dates is queried (theory G31).
+    """Return the metric by which a holdout in time is queried, with its clip (theory G31).
 
-    This is the one rule for errors without a declared range: searches, scorers and single queries
-    follow it. The clip is recorded before the first query.
+    A new clip is recorded in the ledger.
 
     Parameters
     ----------
@@ -344,15 +347,15 @@ def clip_errors_in_time(
     metric : BoundedMetric
         Any metric.
     find_errors : callable
-        Returns out-of-fold errors of training records, or None. It is called if no clip is recorded
-        and nothing was answered.
+        Returns out-of-fold errors of training records, in units of the targets, or None. It is
+        called only if no clip is recorded and no query was answered.
 
     Returns
     -------
     BoundedMetric
         The metric with its clip. The same metric if it does not clip errors or its range is
-        declared, if records are not in time, if earlier answers were given without a clip, and if
-        there is no clip below the range of the training targets.
+        declared, if records are not in time, if earlier queries were answered without a clip, if
+        errors give no clip, and if the clip is not below that of the metric.
     """
     is_judged_by_date = holdout.dependence.sampling_scheme(holdout.n).calendar is not None
     if not (is_judged_by_date and has_undeclared_range(metric)):
@@ -365,19 +368,18 @@ def clip_errors_in_time(
     if n_answered:
         return metric
     errors = find_errors()
-    found_clips = None if errors is None else ErrorClips.from_errors(errors)
-    clips = record_error_clips(holdout, found_clips)
-    return metric if clips is None else clips.apply(metric)
+    proposed_clips = None if errors is None else ErrorClips.from_errors(errors)
+    recorded_clips = record_error_clips(holdout, proposed_clips)
+    return metric if recorded_clips is None else recorded_clips.apply(metric)
 
 
 def record_error_clips(
     holdout: Any, clips: ErrorClips | None, *, at_closing: bool = False
 ) -> ErrorClips | None:
-    """Return the clips that apply to a holdout; record ``clips`` if none are recorded yet.
+    """Return the error clips in a holdout's ledger; record ``clips`` there if it has none.
 
-    Clips are fixed at the first query: if queries were answered without them, only the final
-    report has clips (``at_closing=True``). The result is None if no clips are recorded, and
-    ``clips`` is None or comes too late.
+    After a query was answered, ``clips`` are recorded only if ``at_closing`` is True. The result is
+    None if no clips are recorded in the end.
     """
     with holdout.account.write_transaction() as ledger_state:
         notes = ledger_state.notes(SystemNote.ERROR_CLIPS)
@@ -390,9 +392,9 @@ def record_error_clips(
 
 
 def with_clips(measure: Measure, clips: ErrorClips | None) -> Measure:
-    """Return a measure of errors without a declared range with its clip, and any other as it is.
+    """Return the measure with a clip if it is of errors without a declared range, else unchanged.
 
-    ``clips``: those of the training set. If it is None, all measures stay the same.
+    ``clips``: error clips from training errors. If they are None, the measure is unchanged.
     """
     metric = measure.metric if clips is None else clips.apply(measure.metric)
     if metric is measure.metric:
@@ -402,11 +404,10 @@ def with_clips(measure: Measure, clips: ErrorClips | None) -> Measure:
 
 
 def without_clip(measure: Measure, *, skill: bool) -> Measure:
-    """Return the measure of a comparison of two models whose errors have no declared range.
+    """Return the measure by which two models are compared, without the clip if it needs none.
 
-    Skill scores are approximate and need no range. The distance of two forecasts bounds the
-    difference of their absolute errors. Other differences keep the clip. A measure with a declared
-    range, or of other scores than errors, is returned as it is.
+    Skill scores, and differences of absolute errors, need no clip if the errors have no declared
+    range. All other measures are returned unchanged. ``skill``: whether it is for a skill score.
     """
     metric = measure.metric
     if not has_undeclared_range(metric) or not (skill or metric.name in _BOUNDED_BY_DISTANCE):
@@ -416,13 +417,11 @@ def without_clip(measure: Measure, *, skill: bool) -> Measure:
 
 
 def clip_notes(statement: Any, records: Any, units: Any, plan: Any, log_alpha: float) -> list[str]:
-    """Return sentences on the clip of a row of errors, in time.
+    """Return sentences on the clip of the errors of a row over dates, and on errors beyond it.
 
-    They begin with the clip and end with those of :func:`beyond_clip_notes`. If the clip comes from
-    training errors, they state the percentage of these errors beyond it and, if the range of the
-    training targets is known, the half-width that the interval would have with it declared.
-    ``statement``, ``records``, ``units`` and ``log_alpha`` are those of :func:`past_limits`;
-    ``plan``: of the report.
+    ``statement``: a row whose metric clips errors of one output. ``records``: the holdout records.
+    ``units``: their dates. ``plan``: the report's. ``log_alpha``: log of the failure probability of
+    both limits together.
     """
     metric = statement.measure.metric
     clip = float(metric.width)
@@ -457,27 +456,28 @@ def beyond_clip_notes(statement: Any, records: Any) -> list[str]:
         Holdout records and predictions.
     """
     notes = []
-    for name in statement.models:
-        errors = np.abs(records.y - records.predictions(name, "values"))
+    for model_name in statement.models:
+        errors = np.abs(records.y - records.predictions(model_name, "values"))
         n_clipped = int(np.count_nonzero(errors > float(statement.measure.metric.width)))
         if n_clipped:
             notes.append(
-                f"{n_clipped} of {len(errors)} holdout errors of {name} are beyond the clip."
+                f"{n_clipped} of {len(errors)} holdout errors of {model_name} are beyond the clip."
             )
     return notes
 
 
 def _declared_half_width(statement, records, units, plan, log_alpha):
-    """Return the half-width that a proven row would have with another clip, in score units.
+    """Return the half-width, in score units, of a row if training targets declared its range.
 
-    That clip is the length of the range of the plan's targets. The result is None if the targets
-    are not known or constant. Arguments are those of :func:`clip_notes`.
+    Errors are then clipped at the largest minus the smallest training target. The result is None if
+    the targets are unknown or constant. ``log_alpha``: log of the failure probability of both
+    limits together.
     """
     metric = statement.measure.metric
-    targets = None if plan.y_train is None else np.asarray(plan.y_train, dtype=float)
-    if targets is None or not np.ptp(targets) > 0.0:
+    y_train = None if plan.y_train is None else np.asarray(plan.y_train, dtype=float)
+    if y_train is None or not np.ptp(y_train) > 0.0:
         return None
-    target_range = float(np.ptp(targets))
+    target_range = float(np.ptp(y_train))
     # Length of the metric's range, as a fraction of its length with errors up to ``target_range``.
     range_ratio = (metric.width / target_range) ** metric.power
     declared_metric = dataclasses.replace(
@@ -503,18 +503,18 @@ def _declared_half_width(statement, records, units, plan, log_alpha):
 class PairedDifference(NamedTuple):
     """Difference of two models' scores on each record, second minus first; arrays of shape (n,)."""
 
-    values: Array  # in units of ``unit``
-    lowest: Array  # smallest possible values, known from the forecasts
-    highest: Array  # largest possible values
+    values: Array  # multiples of ``unit``
+    lowest: Array  # multiples of ``unit``: smallest differences that the predictions allow
+    highest: Array  # multiples of ``unit``: largest differences that the predictions allow
     unit: float  # length of the metric's range in score units; 1 for errors without bounds
 
 
 def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> PairedDifference:
-    """Return the difference of two models on each record, with its limits.
+    """Return the difference of two models' scores on each record, with its limits (theory G31).
 
-    The limits follow from the forecasts if these bound the difference (theory G31). For up to 20
-    known classes they are the smallest and the largest difference over all outcomes. Limits that
-    the forecasts do not give are -1 and 1.
+    The limits are the smallest and the largest difference over all classes, or follow from the
+    predicted numbers. They are -1 and 1 if predictions do not bound the difference, and for more
+    than 20 classes.
 
     Parameters
     ----------
@@ -525,7 +525,7 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
     models : pair of str
         Names of the first and the second model.
     classes : list or None
-        Classes of the targets; None of a regression.
+        Classes of the targets; None in regression.
 
     Raises
     ------
@@ -533,60 +533,65 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
         If a model fails on some records and their errors have no bound.
     """
     metric = measure.metric
-    is_bounded_by_forecasts = not metric.is_mean or metric.has_bounded_differences
+    is_bounded_by_predictions = not metric.is_mean or metric.has_bounded_differences
     low, high = measure.score_range
     if measure.is_ratio_of_sums:
-        values = _contribution_differences(measure, records, models)
+        differences = _contribution_differences(measure, records, models)
     else:
         first_errors, second_errors = (
             np.abs(records.y - records.predictions(name, "values")) for name in models
         )
-        values = first_errors - second_errors
-    if not np.isfinite(values).all():
+        differences = first_errors - second_errors
+    if not np.isfinite(differences).all():
         raise UndefinedScore("The difference is undefined: a model fails on some records.")
     # A user-defined function may give equal predictions different scores.
-    if not is_bounded_by_forecasts or (classes is not None and len(classes) > _MAX_CLASSES):
-        ones = np.ones(len(values))
-        return PairedDifference(values, -ones, ones, high - low)
+    if not is_bounded_by_predictions or (classes is not None and len(classes) > _MAX_CLASSES):
+        ones = np.ones(len(differences))
+        return PairedDifference(differences, -ones, ones, high - low)
     if classes is None:
-        first, second = (records.predictions(name, "values") for name in models)
-        lowest, highest = _limits_of_difference(metric, first, second)
-        return PairedDifference(values, lowest, highest, high - low)
-    possible_values = [np.zeros(len(values))]  # for a label that no model knows
+        first_predictions, second_predictions = (
+            records.predictions(name, "values") for name in models
+        )
+        lowest, highest = _limits_of_difference(metric, first_predictions, second_predictions)
+        return PairedDifference(differences, lowest, highest, high - low)
+    possible_differences = [np.zeros(len(differences))]  # for a label that no model knows
     for label in classes:
-        possible_targets = np.repeat(np.asarray([label]), len(values))
+        possible_targets = np.repeat(np.asarray([label]), len(differences))
         possible_records = ScoredRecords(records.X, possible_targets, records.models)
-        possible_values.append(_contribution_differences(measure, possible_records, models))
-    lowest = np.min(possible_values, axis=0)
-    highest = np.max(possible_values, axis=0)
-    return PairedDifference(values, lowest, highest, high - low)
+        possible_differences.append(_contribution_differences(measure, possible_records, models))
+    lowest = np.min(possible_differences, axis=0)
+    highest = np.max(possible_differences, axis=0)
+    return PairedDifference(differences, lowest, highest, high - low)
 
 
 def _contribution_differences(measure, records, models):
-    """Return each record's contribution to the second model's score minus that to the first's.
+    """Return the second model's numerator of a score minus the first's, for each record.
 
-    Of a mean, these are differences of scores in [0, 1].
+    If the measure is a mean, numerators are scores in [0, 1].
     """
-    first, second = (records.contributions(measure, name)[0] for name in models)
-    return second - first
+    first_numerators, second_numerators = (
+        records.contributions(measure, name)[0] for name in models
+    )
+    return second_numerators - first_numerators
 
 
-def _limits_of_difference(metric, first, second):
-    """Return limits of the second model's score minus the first one's, from their forecasts.
+def _limits_of_difference(metric, first_predictions, second_predictions):
+    """Return limits of the second model's score minus the first's on each record.
 
-    They are arrays of shape (n,), in units of ``PairedDifference.unit``. ``first``, ``second``:
-    predicted numbers of the models, NaN if one fails on the record.
+    They are two arrays of shape (n,), for scores in [0, 1], or in units of the target for errors
+    without a range. Predictions are numbers, NaN if a model fails on the record.
     """
     difference_limits = getattr(metric, "difference_limits", None)
     if not metric.is_mean:  # absolute errors without a range differ by at most this distance
-        highest = np.abs(first - second)
+        highest = np.abs(first_predictions - second_predictions)
         lowest = -highest
     elif difference_limits is not None:
-        lowest, highest = difference_limits(first, second)
+        lowest, highest = difference_limits(first_predictions, second_predictions)
     else:
-        highest = np.where(first != second, 1.0, 0.0)
+        highest = np.where(first_predictions != second_predictions, 1.0, 0.0)
         lowest = -highest
-    has_failure = ~np.isfinite(first - second)  # a model that fails has the worst score
+    # A model that fails has the worst score.
+    has_failure = ~np.isfinite(first_predictions - second_predictions)
     return np.where(has_failure, -1.0, lowest), np.where(has_failure, 1.0, highest)
 
 
@@ -604,7 +609,7 @@ def past_limits(
     units : SamplingUnits
         Dates of the holdout records.
     classes : list or None
-        Classes of the targets; None of a regression.
+        Classes of the targets; None in regression.
     log_alpha : float
         Log of the failure probability of both limits together.
     """
@@ -612,17 +617,17 @@ def past_limits(
         return _past_limits_of_difference(statement, records, units, classes, log_alpha)
     measure = statement.measure
     unit_scores, _ = records.contributions(measure, statement.models[0])
-    expected = statement.moments.center
+    expected_unit_score = statement.moments.center
     variance = statement.moments.variance
-    has_single_records = units.n_units == len(records.y)
-    if measure.metric.is_binary and has_single_records:  # the score of a date is 0 or 1
+    has_one_record_per_date = units.n_units == len(records.y)
+    if measure.metric.is_binary and has_one_record_per_date:  # the score of a date is 0 or 1
         # Shrunken toward 1/2: a score of 1 in cross-validation would expect no miss at all.
-        expected = 0.95 * expected + 0.025
+        expected_unit_score = 0.95 * expected_unit_score + 0.025
         variance = None
     lower, upper = martingale_interval(
         units.date_means(unit_scores),
         log_alpha - math.log(2.0),
-        expected=expected,
+        expected=expected_unit_score,
         variance=variance,
         horizon=statement.forecast_horizon,
     )
@@ -631,22 +636,24 @@ def past_limits(
 
 
 def _past_limits_of_difference(statement, records, units, classes, log_alpha):
-    """Return limits for the expected difference of two models, in score units.
+    """Return limits for the expected difference of two models over dates, in score units.
 
-    Arguments are those of :func:`past_limits`.
+    The difference is the second model's score minus the first's. ``log_alpha``: log of the failure
+    probability of both limits together.
     """
-    expected = statement.moments.center
-    # The side is chosen before the holdout is read.
+    expected_difference = statement.moments.center
+    # Fraction of the failure probability that the lower limit takes, fixed before the holdout is
+    # read.
     lower_fraction = 0.5
-    if expected > 0.0:
+    if expected_difference > 0.0:
         lower_fraction = _EXPECTED_SIDE_FRACTION
-    elif expected < 0.0:
+    elif expected_difference < 0.0:
         lower_fraction = 1.0 - _EXPECTED_SIDE_FRACTION
     difference = paired_difference(statement.measure, records, statement.models, classes)
     lower, upper = martingale_interval(
         units.date_means(difference.values),
         log_alpha - math.log(2.0),
-        expected=expected,
+        expected=expected_difference,
         variance=statement.moments.variance,
         horizon=statement.forecast_horizon,
         lowest=units.date_means(difference.lowest),
@@ -657,13 +664,11 @@ def _past_limits_of_difference(statement, records, units, classes, log_alpha):
 
 
 def past_moments(statement: Any, plan: Any, holdout: Any, variance: float | None) -> UnitMoments:
-    """Return the expected mean and variance of a date's score, or of its difference.
+    """Return the expected mean and variance of a date's score, or of the difference of two models.
 
-    A score is in [0, 1], a difference in units of ``PairedDifference.unit``. The stakes of the
-    martingale are chosen for these moments: any are valid. ``variance``: of a record's score in
-    this row, out of fold, from a search. If it is None, NaN or 0, models are scored on records
-    before the holdout. Default moments are returned if that fails, and if there are no such
-    records.
+    A score is in [0, 1], a difference in units of ``PairedDifference.unit``. ``variance``: variance
+    over records of this row's cross-validated score, for scores in [0, 1]. If it is None, NaN or 0,
+    models are scored on records before the holdout, or default moments are returned.
     """
     if variance is not None and variance > 0.0:
         return UnitMoments(statement.expected, max(variance, 1e-6), 1.0)
@@ -677,26 +682,26 @@ def past_moments(statement: Any, plan: Any, holdout: Any, variance: float | None
 
 
 def _moments_of_earlier_dates(statement, plan, holdout):
-    """Return the moments of the scores of earlier dates, or of their differences.
+    """Return the mean and variance of a row's scores or differences on dates before the holdout.
 
-    Models may have seen these records: a variance that is too small is raised to a lower bound. The
-    result is None for predictions that were passed, which do not cover earlier dates.
+    A variance that is too small is raised to a lower bound. The result is None if predictions of a
+    model were passed, because these do not cover earlier dates.
     """
     past_records = plan.past_records
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     models = {name: plan.models[name] for name in statement.models}
-    lags = _lags_of_forecasts(models, past_horizon(scheme))
+    lag_by_model_name = _lag_by_model_name(models, past_horizon(scheme))
     if any(
-        isinstance(model, PrecomputedPredictions) and name not in lags
+        isinstance(model, PrecomputedPredictions) and name not in lag_by_model_name
         for name, model in models.items()
     ):
         return None
-    rows = np.flatnonzero(past_records.dates >= -_MAX_EARLIER_LENGTHS * scheme.n_units)
-    rows = rows[rows >= max(lags.values(), default=0)]
-    y = np.asarray(past_records.y)
-    for name, lag in lags.items():
-        models[name] = PrecomputedPredictions(y[rows - lag], plan.classes)
-    records = ScoredRecords(safe_indexing(past_records.X, rows), y[rows], models)
+    past_rows = np.flatnonzero(past_records.dates >= -_MAX_EARLIER_LENGTHS * scheme.n_units)
+    past_rows = past_rows[past_rows >= max(lag_by_model_name.values(), default=0)]
+    y_past = np.asarray(past_records.y)
+    for name, lag in lag_by_model_name.items():
+        models[name] = PrecomputedPredictions(y_past[past_rows - lag], plan.classes)
+    records = ScoredRecords(safe_indexing(past_records.X, past_rows), y_past[past_rows], models)
     if len(statement.models) == 2:
         difference = paired_difference(statement.measure, records, statement.models, plan.classes)
         scores = difference.values
@@ -706,26 +711,31 @@ def _moments_of_earlier_dates(statement, plan, holdout):
         scores, _ = records.contributions(statement.measure, statement.models[0])
         min_variance = _MIN_VARIANCE
     _, date_codes, date_sizes = np.unique(
-        past_records.dates[rows], return_inverse=True, return_counts=True
+        past_records.dates[past_rows], return_inverse=True, return_counts=True
     )
     date_means = np.bincount(date_codes, scores) / date_sizes
     variance = max(float(date_means.var()), min_variance)
     return UnitMoments(float(date_means.mean()), variance, 1.0)
 
 
-def _lags_of_forecasts(models, horizon):
-    """Return the lag of each naive forecast among models, in dates, by name of the model."""
-    keywords = {name: getattr(model, "keyword", None) for name, model in models.items()}
+def _lag_by_model_name(models, horizon):
+    """Return the lag in dates of each naive forecast among models, by name of the model.
+
+    ``models``: dict of models by name. ``horizon``: number of dates from a forecast to its score.
+    """
+    keyword_by_name = {name: getattr(model, "keyword", None) for name, model in models.items()}
     return {
-        name: _lag(keyword, horizon) for name, keyword in keywords.items() if is_forecast(keyword)
+        name: _lag_in_dates(keyword, horizon)
+        for name, keyword in keyword_by_name.items()
+        if is_forecast_keyword(keyword)
     }
 
 
 def _default_moments(statement, plan):
-    """Return the expected moments of a date's score or difference if no earlier dates were scored.
+    """Return default expected moments of a date's score, or of the difference of two models.
 
-    The standard deviation is 0.1, but a quarter of the root mean square change of earlier targets
-    for a difference of errors without a range, if these targets change.
+    The standard deviation is 0.1. For a difference of errors without a range, it is a quarter of
+    the root mean square change between successive earlier targets, if known and not 0.
     """
     variance = 0.01
     if len(statement.models) == 1:

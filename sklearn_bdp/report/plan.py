@@ -47,11 +47,11 @@ from sklearn_bdp.report.by_class import AucMoments, scores_by_class
 from sklearn_bdp.report.in_time import (
     RefitSchedule,
     align_predictions,
-    forecast,
-    is_forecast,
+    is_forecast_keyword,
+    make_refit_schedule,
+    naive_forecast,
     past_horizon,
     past_moments,
-    refit_blocks,
     with_clips,
     without_clip,
 )
@@ -712,7 +712,7 @@ def _resolve_models(estimators, cv_scores, compare, refit_every, holdout, y_trai
         for name, model in aligned_models.items()
     }
     cv_score_of_model = _cv_scores_by_name(cv_scores, names_with_scores)
-    refit = None if refit_every is None else refit_blocks(holdout, refit_every, past_records)
+    refit = None if refit_every is None else make_refit_schedule(holdout, refit_every, past_records)
     reported_names = {}
     for name, model in checked_models.items():
         is_refitted = refit is not None and not isinstance(model, PrecomputedPredictions)
@@ -758,8 +758,10 @@ def _with_baseline(named_models, compare, holdout, y_train, past_records):
         baseline = next(iter(named_models))
     elif isinstance(compare, str):
         baseline = compare
-        if compare not in named_models and is_forecast(compare):
-            repeated_targets = forecast(compare, holdout, past_records, classes_of(None, y_train))
+        if compare not in named_models and is_forecast_keyword(compare):
+            repeated_targets = naive_forecast(
+                compare, holdout, past_records, classes_of(None, y_train)
+            )
             named_models = {**named_models, compare: repeated_targets}
     else:
         baseline = _default_name(compare, "baseline")
