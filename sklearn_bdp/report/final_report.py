@@ -239,8 +239,8 @@ class FinalReport(RenderedResult):
         """
         _, legend = _short_model_names([row.model for row in self.rows])
         has_several_models = len(legend) > 1
-        letter_of_model = {model: letter for letter, model in legend if has_several_models}
-        return methods_section(self, letter_of_model)
+        letter_by_model_name = {model: letter for letter, model in legend if has_several_models}
+        return methods_section(self, letter_by_model_name)
 
     def _lines(self):
         """Yield sentences on the guarantees of intervals, on earlier queries, and on refitting."""
@@ -470,16 +470,16 @@ def _short_model_names(names):
     """
     if max(map(len, names)) <= _MAX_NAME_LENGTH:
         return names, []
-    letter_of_model = _letter_of_model(names)
+    letter_by_model_name = _letter_by_model_name(names)
     short_names = []
     for name in names:
         models_and_separators = _SEPARATOR.split(name)
-        letters = [letter_of_model.get(text, text) for text in models_and_separators]
+        letters = [letter_by_model_name.get(text, text) for text in models_and_separators]
         short_names.append("".join(letters))
-    return short_names, [(letter, model) for model, letter in letter_of_model.items()]
+    return short_names, [(letter, model) for model, letter in letter_by_model_name.items()]
 
 
-def _letter_of_model(names):
+def _letter_by_model_name(names):
     """Return a dict of a letter for each model in the names of models and comparisons.
 
     A number follows the letter from the 27th model on.

@@ -53,7 +53,7 @@ _OWN_SCORER_ARGUMENTS = {"pos_label", "zero_division"}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScorerMetric(Metric):
-    """Any scorer or function ``(estimator, X, y)``, of which only the values are known."""
+    """Metric of a scorer or function ``(estimator, X, y)``, without a formula for its values."""
 
     scorer: Any = dataclasses.field(repr=False)
 
@@ -69,7 +69,7 @@ class Measure:
     name: str  # as rows name it
     metric: Any  # a Metric
     pos_label: Any = None  # the class that is counted; None without one
-    note: str = ""  # names the arguments that would give it a proven interval; else empty
+    note: str = ""  # sentence on arguments that would give it a proven interval; may be empty
 
     @property
     def is_mean(self) -> bool:
@@ -83,17 +83,17 @@ class Measure:
 
     @property
     def is_recomputed(self) -> bool:
-        """Whether only its values are known, without a statistic of its own."""
+        """Whether its values can only be computed by calling a scorer."""
         return self.metric.unit_statistic is GENERIC and not self.is_ratio_of_sums
 
     @property
     def score_function(self) -> Any:
-        """Function ``(y, predictions)`` of a scorer of which only its values are known, or None."""
+        """Function ``(y, predictions)`` behind the scorer of its metric; None without one."""
         return getattr(getattr(self.metric, "scorer", None), "_score_func", None)
 
     @property
     def estimation(self) -> str:
-        """Method of its approximate intervals, as rows name it."""
+        """Name of the method of its approximate intervals in rows."""
         is_median = self.score_function is median_absolute_error
         return "order statistics" if is_median else "jackknife"
 
@@ -104,10 +104,10 @@ class Measure:
 
 
 def named_metrics(scoring: Any) -> list[tuple[str | None, Any]]:
-    """Return pairs of a name, None without one, and a metric, in the order of a report.
+    """Return a list of pairs of a name, or None, and a metric, in the order of ``scoring``.
 
     ``scoring``: one metric, a list of metrics or a mapping of names to metrics. Raise ValueError if
-    it holds none.
+    it contains no metric.
     """
     pairs = _pairs_of_name_and_metric(scoring)
     if not pairs:
@@ -117,9 +117,9 @@ def named_metrics(scoring: Any) -> list[tuple[str | None, Any]]:
 
 
 def _pairs_of_name_and_metric(scoring: Any) -> list[tuple[str | None, Any]]:
-    """Return pairs of a name and a metric of a ``scoring`` argument.
+    """Return a list of pairs of a name and a metric of a ``scoring`` argument.
 
-    Names are those of a mapping; in a list or alone, a metric has the name None.
+    Names are the keys of a mapping. In a list or alone, a metric has the name None.
     """
     if isinstance(scoring, np.ndarray):
         scoring = scoring.tolist()
@@ -130,11 +130,11 @@ def _pairs_of_name_and_metric(scoring: Any) -> list[tuple[str | None, Any]]:
     return [(None, scoring)]
 
 
-def measure_of(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> Measure:
+def resolve_measure(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> Measure:
     """Return the :class:`Measure` of a ``scoring`` argument.
 
-    Of several outputs, only means of scores of records have a statistic of their own. Other metrics
-    are functions of which the values are known.
+    For targets of several outputs, metrics other than means over records are computed by calling
+    their scorer.
 
     Parameters
     ----------
@@ -150,43 +150,43 @@ def measure_of(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> Measu
     Raises
     ------
     ValueError, TypeError
-        If it is not a metric for this model.
+        If ``scoring`` is not a metric for this model.
     """
     _check_signature(scoring)
     if isinstance(scoring, ApproximateMetric):  # of a search
         scoring = scoring.scoring
     classes = classes_of(model, y)
     scorer = _scorer_of(scoring)
-    unranged, pos_label = _metric_without_range(scoring, scorer)
-    if unranged is not None and unranged.is_ratio and n_outputs == 1:
-        _check_class(unranged.name, pos_label, classes)
-        return Measure(name=unranged.name, metric=unranged, pos_label=pos_label)
+    rangeless_metric, pos_label = _metric_without_range(scoring, scorer)
+    if rangeless_metric is not None and rangeless_metric.is_ratio and n_outputs == 1:
+        _check_class(rangeless_metric.name, pos_label, classes)
+        return Measure(name=rangeless_metric.name, metric=rangeless_metric, pos_label=pos_label)
     metric: Metric | None
     note = ""
     try:
         metric = get_metric(scoring, estimator=model, y=y)
     except ValueError as error:
         if isinstance(error, UnboundedMetricError):  # no range would give it a proven interval
-            metric = unranged
+            metric = rangeless_metric
         else:
-            metric, note = _without_declared_range(scoring, model, unranged)
+            metric, note = _without_declared_range(scoring, model, rangeless_metric)
         if metric is None and scorer is None:
             raise
     else:
         if metric.is_mean:
             return Measure(name=metric.display_name, metric=metric)
-    if metric is None or _is_scored_by_values(metric, scorer, classes, n_outputs):
-        return _measure_by_values(scoring, scorer)
+    if metric is None or _must_call_scorer(metric, scorer, classes, n_outputs):
+        return _measure_of_scorer(scoring, scorer)
     if not _reads_one_class(metric):
         return Measure(name=metric.name, metric=metric, note=note)
     return _measure_of_one_class(metric, pos_label, classes)
 
 
 def _measure_of_one_class(metric, pos_label, classes):
-    """Return the :class:`Measure` of a metric of one class.
+    """Return the :class:`Measure` of a metric that reads scores of one class.
 
     The class is ``pos_label`` if this is an option of the metric, else the last of ``classes``, or
-    1 if they are not known. Raise ValueError if it is none of ``classes``.
+    1 if ``classes`` is None. Raise ValueError if ``classes`` does not contain it.
     """
     if "pos_label" not in metric.options:
         pos_label = 1 if classes is None else classes[-1]
@@ -194,14 +194,14 @@ def _measure_of_one_class(metric, pos_label, classes):
     return Measure(name=metric.name, metric=metric, pos_label=pos_label)
 
 
-def _without_declared_range(scoring, model, unranged):
-    """Return the metric without the range of the targets, and a note on how to declare it.
+def _without_declared_range(scoring, model, rangeless_metric):
+    """Return the metric for approximate rows, and a note on how to declare a range of targets.
 
-    ``unranged``: the metric of ``scoring`` for approximate rows, or None. The default metric of a
-    regressor is the absolute error. The metric is None if there is none of this kind, and the note
-    is empty unless the metric reads predicted numbers.
+    The metric is ``rangeless_metric``, which may be None. For ``scoring=None`` and a model without
+    classes it is the mean absolute error. The note is empty unless the metric reads predicted
+    numbers.
     """
-    metric = unranged
+    metric = rangeless_metric
     if scoring is None and not hasattr(model, "classes_"):
         metric = metric_without_range("neg_mean_absolute_error")
     if metric is None or metric.unit_statistic.response != "values":
@@ -240,11 +240,11 @@ def _reads_one_class(metric: Metric) -> bool:
     return metric.unit_statistic.response in ("scores", "chances")
 
 
-def _is_scored_by_values(metric, scorer, classes, n_outputs):
-    """Return whether a row calls the scorer, instead of using the statistic of its metric.
+def _must_call_scorer(metric, scorer, classes, n_outputs):
+    """Return whether a score is computed by calling the scorer, not by the metric's statistic.
 
-    It does for several outputs, and for a metric of two classes and a model of another number of
-    classes. Raise ValueError then for metrics without a scorer, and for ROC AUC of such a model.
+    It is for several outputs, and for a metric of one class unless the model has two classes. Raise
+    ValueError if ``scorer`` is None then, and for ROC AUC unless the model has two classes.
     """
     if n_outputs > 1:
         if scorer is None:
@@ -263,8 +263,8 @@ def _is_scored_by_values(metric, scorer, classes, n_outputs):
     return True
 
 
-def _measure_by_values(scoring, scorer):
-    """Return the :class:`Measure` of a scorer of which only the values are known."""
+def _measure_of_scorer(scoring, scorer):
+    """Return the :class:`Measure` whose values are computed by calling a scorer."""
     function = getattr(scorer, "_score_func", scorer)
     name = getattr(function, "__name__", type(function).__name__)
     name = scoring if isinstance(scoring, str) else name
@@ -273,19 +273,19 @@ def _measure_by_values(scoring, scorer):
 
 
 def _metric_without_range(scoring, scorer):
-    """Return the metric that ``scoring`` has without a range of targets, and its ``pos_label``.
+    """Return the metric of ``scoring`` that needs no range of targets, or None, and its class.
 
-    ``scoring`` is None, a name, a metric or a scorer. A `BoundedMetric` is returned if it is a
-    ratio. The metric is None if there is none without a range, or if only its values are known. The
-    class ``pos_label`` is 1 unless ``scoring`` sets it.
+    ``scoring`` is None, a name, a metric or a scorer. The metric is None if ``scoring`` is a
+    `BoundedMetric` but not a ratio, and if values can only be computed by calling a scorer. The
+    class is the ``pos_label`` of ``scoring``, else 1.
     """
     if isinstance(scoring, BoundedMetric):
         pos_label = getattr(scoring, "pos_label", 1)
         return (scoring if scoring.is_ratio else None), pos_label
     metric = metric_without_range(scoring)
     if metric is not None or scorer is None:
-        has_values_only = metric is not None and metric.unit_statistic is GENERIC
-        return (None if has_values_only else metric), 1
+        has_no_formula = metric is not None and metric.unit_statistic is GENERIC
+        return (None if has_no_formula else metric), 1
     for name in METRICS:
         with contextlib.suppress(ValueError):
             if _scorer_identity(get_scorer(name)) == _scorer_identity(scorer):
@@ -296,7 +296,7 @@ def _metric_without_range(scoring, scorer):
 def _scorer_identity(scorer):
     """Return the function, sign and arguments that identify a scorer.
 
-    Arguments that this module reads itself are left out, and ``average="binary"``, the default.
+    Arguments ``pos_label`` and ``zero_division`` are left out, and so are those equal to "binary".
     """
     arguments = {
         name: value
@@ -321,7 +321,7 @@ def _check_class(metric_name, pos_label, classes):
 def classes_of(model: Any, y: Any) -> list[Any] | None:
     """Return the classes of a model, else those of training targets ``y``; None without classes.
 
-    Floats are not classes, other targets are.
+    Targets have classes unless they are floats.
     """
     classes = getattr(model, "classes_", None)
     if classes is None and y is not None and np.asarray(y).dtype.kind != "f":
@@ -334,18 +334,18 @@ class UndefinedScore(Exception):
 
 
 class PrecomputedPredictions:
-    """Precomputed predictions with the methods of a model: ``X`` contains positions of records.
+    """Precomputed predictions with the methods of a model that take positions of records as ``X``.
 
     Parameters
     ----------
     values : array-like of shape (n,) or (n, n_columns)
-        One column of labels or numbers, or a column of probabilities for each class.
+        Labels or numbers, a column of probabilities for each class, or a column for each output.
     classes : list or None
         Classes of the targets; None for numbers, and for probabilities of the classes 0 and 1.
     keyword : str or None, default=None
         Keyword that creates the predictions (``"naive"``); None if they were passed.
     output_response : str, default=""
-        Of several outputs, a column each: the method that returns them. Empty for one output.
+        For several outputs, name of the method that returns ``values``. Empty for one output.
     """
 
     def __init__(
@@ -420,7 +420,7 @@ class PrecomputedPredictions:
 
 
 def _are_numbers_of_two_classes(values, classes):
-    """Return whether values rank records by two classes and are not labels themselves."""
+    """Return whether values are floats other than labels, and there are two classes."""
     if values.dtype.kind != "f" or classes is None or len(classes) != 2:
         return False
     return not set(np.unique(values).tolist()) <= set(classes)
@@ -449,104 +449,111 @@ class ScoredRecords:
         #: By name of the model: the same positions for the result that was returned last.
         self.failing: dict[str, Any] = {}
 
-    def model_and_data(self, name: str) -> tuple[Any, Any]:
+    def model_and_data(self, model_name: str) -> tuple[Any, Any]:
         """Return a model and the records in the form of its input."""
-        model = self.models[name]
+        model = self.models[model_name]
         if isinstance(model, PrecomputedPredictions):
             return model, np.arange(len(self.y))[:, None]
-        if name not in self._model_copies:
+        if model_name not in self._model_copies:
             try:
-                self._model_copies[name] = copy.deepcopy(model)
+                self._model_copies[model_name] = copy.deepcopy(model)
             except Exception:  # a model that cannot be copied predicts itself
-                self._model_copies[name] = model
-        return self._model_copies[name], self.X
+                self._model_copies[model_name] = model
+        return self._model_copies[model_name], self.X
 
-    def contributions(self, measure: Measure, name: str) -> tuple[Any, Any]:
-        """Return each record's contribution to the numerator and to the denominator.
+    def contributions(self, measure: Measure, model_name: str) -> tuple[Any, Any]:
+        """Return each record's contribution to the numerator and to the denominator of a score.
 
-        They are arrays of shape (n,). Of a mean, numerators are scores in [0, 1] and denominators
-        are 1. ``measure``: a mean or a ratio. ``name``: of the model.
+        They are arrays of shape (n,). If ``measure`` is a mean, numerators are scores in [0, 1] and
+        denominators are 1. Otherwise it must be a ratio.
         """
-        key = name, repr(measure.metric), repr(measure.pos_label), "contributions"
+        key = model_name, repr(measure.metric), repr(measure.pos_label), "contributions"
         if key not in self._cached:
             if measure.metric.is_ratio:
-                hits, denominators = measure.metric.counts(*self._positives(measure, name))
-                self._cached[key] = hits.astype(float), denominators.astype(float)
-                self._failing_of_result[key] = self.failing[name]
+                numerators, denominators = measure.metric.counts(
+                    *self._positives(measure, model_name)
+                )
+                self._cached[key] = numerators.astype(float), denominators.astype(float)
+                self._failing_of_result[key] = self.failing[model_name]
             else:
-                evaluation = measure.metric.evaluate(*self.model_and_data(name), self.y)
+                evaluation = measure.metric.evaluate(*self.model_and_data(model_name), self.y)
                 self._cached[key] = evaluation.per_record, np.ones(len(self.y))
                 self._failing_of_result[key] = evaluation.failing
-        self.failing[name] = self._failing_of_result[key]
+        self.failing[model_name] = self._failing_of_result[key]
         return self._cached[key]
 
-    def _positives(self, measure, name):
+    def _positives(self, measure, model_name):
         """Return masks of the actual and of the predicted positives, of shape (n,).
 
-        A record that the model ``name`` fails on counts as predicted wrongly.
+        A record that the model fails on counts as predicted wrongly.
         """
         actual = is_label(self.y, measure.pos_label)
-        predicted = self.predictions(name, "is_positive", measure.pos_label)
+        predicted = self.predictions(model_name, "is_positive", measure.pos_label)
         return actual, np.where(np.isnan(predicted), ~actual, predicted == 1.0)
 
-    def predictions(self, name: str, response: str, pos_label: Any = None) -> Any:
+    def predictions(self, model_name: str, response: str, pos_label: Any = None) -> Any:
         """Return a predicted number for each record, NaN if the model fails on it.
 
         Parameters
         ----------
-        name : str
+        model_name : str
             Name of the model.
         response : {"is_positive", "scores", "chances", "values"}
-            1 for records predicted as positive, else 0; the score or the probability of the
-            positive class; or the predicted values of a regression.
+            In this order: 1 for records predicted as positive, else 0; the score of the positive
+            class; its probability; the predicted value of a regression.
         pos_label : object, default=None
             The positive class. Not used for ``"values"``.
         """
-        key = name, response, repr(pos_label)
-        return self._numbers(key, lambda model, X: _predict_response(model, X, response, pos_label))
+        key = model_name, response, repr(pos_label)
+        return self._cached_numbers(
+            key, lambda model, X: _predict_response(model, X, response, pos_label)
+        )
 
-    def predicted_codes(self, name: str) -> Any:
+    def predicted_codes(self, model_name: str) -> Any:
         """Return the code of each predicted label, NaN if the model fails on the record.
 
-        Codes are those of :meth:`label_codes`; a label without a code has -1.
+        A label is coded by its position among the model's classes and the other targets, else -1.
         """
-        _, code_of_label = self.label_codes(name)
-        key = name, "codes"
-        return self._numbers(key, lambda model, X: _predict_codes(model, X, code_of_label))
+        _, code_of_label = self.label_codes(model_name)
+        key = model_name, "codes"
+        return self._cached_numbers(key, lambda model, X: _predict_codes(model, X, code_of_label))
 
-    def _numbers(self, key, predict):
-        """Return the numbers of ``predict(model, X)``, computed once for each key.
+    def _cached_numbers(self, key, predict):
+        """Return ``predict(model, X)``, a number for each record, computed once for each key.
 
-        They are NaN for records that the model fails on. ``key``: name of the model and further
-        identifiers.
+        Numbers are NaN for records that the model fails on. ``key``: tuple of the name of the model
+        and further identifiers.
         """
-        name = key[0]
+        model_name = key[0]
         if key not in self._cached:
-            model, X = self.model_and_data(name)
+            model, X = self.model_and_data(model_name)
             self._cached[key] = score_rows(lambda model, X, _: predict(model, X), model, X, self.y)
             self._failing_of_result[key] = np.flatnonzero(np.isnan(self._cached[key]))
-        self.failing[name] = self._failing_of_result[key]
+        self.failing[model_name] = self._failing_of_result[key]
         return self._cached[key]
 
-    def losses(self, measure: Measure, name: str) -> Any:
-        """Return the loss of each record by a model; ``name``: of the model.
+    def losses(self, measure: Measure, model_name: str) -> Any:
+        """Return the loss of each record by a model, of shape (n,).
 
         The loss is minus the record's score in score units if the measure is a mean, else a power
-        of the absolute error.
+        of the absolute error, NaN if the model fails on the record.
         """
         if measure.is_mean:
             low, high = measure.score_range
-            unit_scores, _ = self.contributions(measure, name)
+            unit_scores, _ = self.contributions(measure, model_name)
             return -low - (high - low) * unit_scores
-        return np.abs(self.y - self.predictions(name, "values")) ** measure.metric.error_power
+        return np.abs(self.y - self.predictions(model_name, "values")) ** measure.metric.error_power
 
-    def scorer_value(self, measure: Measure, name: str, positions: Any, weights: Any) -> float:
-        """Return a scorer's value, in score units, for the records at some positions.
+    def scorer_value(
+        self, measure: Measure, model_name: str, positions: Any, weights: Any
+    ) -> float:
+        """Return a scorer's value, in score units, for the records at ``positions``.
 
-        ``weights``: of all records; passed to the scorer if those above 0 differ. Raise
-        UndefinedScore if the scorer or the model raises an error.
+        ``weights``: weights of all records. Those at ``positions`` are passed to the scorer if the
+        positive weights of all records differ. Raise UndefinedScore if the scorer or the model
+        raises an error.
         """
-        model, X = self.model_and_data(name)
+        model, X = self.model_and_data(model_name)
         has_uneven_weights = np.ptp(weights[weights > 0.0]) > 0.0
         score_params = {"sample_weight": weights[positions]} if has_uneven_weights else {}
         try:
@@ -559,24 +566,24 @@ class ScoredRecords:
                 f"{type(error).__name__}."
             ) from error
 
-    def absolute_errors(self, name: str) -> Any:
-        """Return the absolute error of each record by the model ``name``.
+    def absolute_errors(self, model_name: str) -> Any:
+        """Return the absolute error of each record by a model.
 
         Raise UndefinedScore if the model fails on a record.
         """
-        predictions = self.predictions(name, "values")
+        predictions = self.predictions(model_name, "values")
         if not np.isfinite(predictions).all():
             raise UndefinedScore("The score is undefined: the model fails on some records.")
         return np.abs(self.y.astype(float) - predictions)
 
-    def label_codes(self, name: str) -> tuple[Any, dict[Any, int]]:
+    def label_codes(self, model_name: str) -> tuple[Any, dict[Any, int]]:
         """Return the targets of the records as integer codes, and a dict of the code of each label.
 
-        Labels are the classes of the model ``name``, then the other targets.
+        Labels are the classes of the model, then the other targets.
         """
-        key = name, "label_codes"
+        key = model_name, "label_codes"
         if key not in self._cached:
-            model, _ = self.model_and_data(name)
+            model, _ = self.model_and_data(model_name)
             classes = classes_of(model, None) or []
             other_labels = [label for label in np.unique(self.y).tolist() if label not in classes]
             code_of_label = {label: code for code, label in enumerate([*classes, *other_labels])}
@@ -584,64 +591,65 @@ class ScoredRecords:
             self._cached[key] = target_codes, code_of_label
         return self._cached[key]
 
-    def statistic_and_data(self, measure: Measure, name: str, weights: Any) -> tuple[Any, Any, Any]:
-        """Return the statistic of a measure, and targets and predictions in its form.
+    def statistic_and_data(
+        self, measure: Measure, model_name: str, weights: Any
+    ) -> tuple[Any, Any, Any]:
+        """Return the statistic of a measure, and the targets and predictions that it reads.
 
-        A scorer of which only the values are known has zeros as targets. Its predictions are a
-        function that returns its value for the records at some positions. ``weights``: of all
-        records, for this function. A record that the model fails on has the worst score in means
-        and ratios. Raise UndefinedScore if it has none.
+        For a mean, predictions are scores of records. If a scorer must be called, targets are 0,
+        and predictions are a function from positions of records to the scorer's value with
+        ``weights``, the weights of all records. Raise UndefinedScore if the model fails on a record
+        and the measure is neither a mean nor a ratio.
         """
         if measure.is_recomputed:
-            value_at = functools.partial(self.scorer_value, measure, name, weights=weights)
+            value_at = functools.partial(self.scorer_value, measure, model_name, weights=weights)
             return GENERIC, np.zeros(len(self.y)), value_at
         if measure.metric.is_ratio:
-            actual, predicted = self._positives(measure, name)
+            actual, predicted = self._positives(measure, model_name)
             return measure.metric.unit_statistic, actual.astype(int), predicted.astype(int)
         if measure.is_mean:
-            return self._statistic_of_mean(measure, name)
-        y, predictions = self._targets_and_predictions(measure, name)
+            return self._statistic_of_mean(measure, model_name)
+        y, predictions = self._targets_and_predictions(measure, model_name)
         if not np.isfinite(predictions).all():
             raise UndefinedScore("The score is undefined: the model fails on some records.")
         return measure.metric.unit_statistic, y, np.asarray(predictions, dtype=float)
 
-    def _statistic_of_mean(self, measure, name):
+    def _statistic_of_mean(self, measure, model_name):
         """Return the statistic of a mean over records, its targets, and the scores of records.
 
-        Scores of zeros and ones are left as they are, with ones as targets. Other scores are in
-        score units, or losses. Their targets are codes of labels, or zeros.
+        Binary scores stay 0 or 1 and have targets 1. Other scores are in score units, or losses if
+        the statistic is negated, and targets are codes of labels, or 0 if these are not needed.
         """
-        unit_scores, _ = self.contributions(measure, name)
+        unit_scores, _ = self.contributions(measure, model_name)
         if measure.metric.is_binary:
             return HIT_SHARE, np.ones(len(unit_scores)), unit_scores
         low, high = measure.score_range
         statistic = measure.metric.unit_statistic._replace(left_out=MEAN_LEFT_OUT)
         scores = low + (high - low) * unit_scores
-        has_no_outcomes = (
-            self.y.dtype.kind == "f" or self.y.ndim > 1 or statistic.outcome_masks is None
-        )
-        y = np.zeros(len(unit_scores)) if has_no_outcomes else self.label_codes(name)[0]
+        needs_no_codes = self.y.dtype.kind == "f" or self.y.ndim > 1 or statistic.cells is None
+        y = np.zeros(len(unit_scores)) if needs_no_codes else self.label_codes(model_name)[0]
         return statistic, y, -scores if statistic.is_negated else scores
 
-    def _targets_and_predictions(self, measure, name):
+    def _targets_and_predictions(self, measure, model_name):
         """Return targets and predictions in the form that the statistic of a metric reads.
 
-        They are numbers; zeros and ones with scores or probabilities of the positive class; or
-        codes of labels with predicted codes, or with the probabilities of all classes.
+        By its response, they are numbers and predicted numbers; 1 for positive records, else 0, and
+        scores or probabilities of the positive class; or codes of labels, and predicted codes or
+        the probabilities of all classes.
         """
         response = measure.metric.unit_statistic.response
         if response == "values":
-            return self.y.astype(float), self.predictions(name, "values")
+            return self.y.astype(float), self.predictions(model_name, "values")
         if response in ("scores", "chances"):
             y = is_label(self.y, measure.pos_label).astype(int)
-            return y, self.predictions(name, response, measure.pos_label)
-        y, _ = self.label_codes(name)
+            return y, self.predictions(model_name, response, measure.pos_label)
+        y, _ = self.label_codes(model_name)
         if response == "labels":
-            return y, self.predicted_codes(name)
-        return y, _all_chances(*self.model_and_data(name))
+            return y, self.predicted_codes(model_name)
+        return y, _all_probabilities(*self.model_and_data(model_name))
 
 
-def _all_chances(model, X):
+def _all_probabilities(model, X):
     """Return the probabilities of all classes, of shape (n, n_classes).
 
     Raise UndefinedScore if the model raises an error.
@@ -655,10 +663,11 @@ def _all_chances(model, X):
 
 
 def _predict_response(model, X, response, pos_label):
-    """Return one number per record from a model's predictions.
+    """Return an array with a number for each record: the ``response`` of a model.
 
-    ``response`` and ``pos_label`` are those of :meth:`ScoredRecords.predictions`. Scores of a model
-    without ``decision_function`` are its probabilities.
+    "values": predicted number. "is_positive": 1 if the predicted label is ``pos_label``, else 0.
+    "chances": probability of the class ``pos_label``. "scores": its decision score, or its
+    probability if the model has no ``decision_function``.
     """
     if response == "values":
         return np.asarray(model.predict(X), dtype=float).reshape(-1)
@@ -679,9 +688,9 @@ def _predict_codes(model, X, code_of_label):
 
 
 def compute_score(
-    measure: Measure, records: ScoredRecords, name: str, weights: Any = None
+    measure: Measure, records: ScoredRecords, model_name: str, weights: Any = None
 ) -> float:
-    """Return the score of a model in score units; NaN if no record counts.
+    """Return the score of a model in score units; NaN if no record has a positive weight.
 
     Parameters
     ----------
@@ -689,7 +698,7 @@ def compute_score(
         Metric of the score.
     records : ScoredRecords
         Records that the model is scored on.
-    name : str
+    model_name : str
         Name of the model.
     weights : ndarray of shape (n,), default=None
         Weights of the records, 0 to leave a record out; all 1 by default.
@@ -697,22 +706,22 @@ def compute_score(
     Raises
     ------
     UndefinedScore
-        If the scorer fails on the records, if the model does and the measure is neither a mean nor
-        a ratio, and if no statistic fits the records.
+        If the scorer fails on the records, if the model fails on a record and the measure is
+        neither a mean nor a ratio, or if the statistic cannot be computed from the records.
     """
     weights = np.ones(len(records.y)) if weights is None else weights
     if not np.any(weights > 0.0):
         return math.nan
     if measure.is_ratio_of_sums:
         low, high = measure.score_range
-        numerators, denominators = records.contributions(measure, name)
+        numerators, denominators = records.contributions(measure, model_name)
         total_denominator = float(weights @ denominators)
         if not total_denominator > 0.0:  # no record counts, as in an empty class
             return math.nan
         return low + (high - low) * float(weights @ numerators) / total_denominator
     if measure.is_recomputed:
-        return records.scorer_value(measure, name, np.flatnonzero(weights > 0.0), weights)
-    statistic, y, predictions = records.statistic_and_data(measure, name, weights)
+        return records.scorer_value(measure, model_name, np.flatnonzero(weights > 0.0), weights)
+    statistic, y, predictions = records.statistic_and_data(measure, model_name, weights)
     unit_codes = np.arange(len(y)) % 2  # arbitrary units: leave-one-out values are not used here
     try:
         value, _ = statistic.left_out(y, predictions, weights, unit_codes, 2)
@@ -740,33 +749,33 @@ def check_model_supports(measure: Measure, model: Any) -> None:
         )
     metric = measure.metric
     response = "is_positive" if metric.is_ratio else metric.unit_statistic.response
-    methods = () if metric.is_mean else _METHODS.get(response, ())
+    method_names = () if metric.is_mean else _METHODS.get(response, ())  # one of them is needed
     try:
         if isinstance(metric, BoundedMetric) and not metric.is_ratio:
             metric.check_estimator(model)
-        if methods and not any(hasattr(model, method) for method in methods):
+        if method_names and not any(hasattr(model, name) for name in method_names):
             raise TypeError(
-                f"scoring={measure.name!r} needs a model with {' or '.join(methods)}, got "
+                f"scoring={measure.name!r} needs a model with {' or '.join(method_names)}, got "
                 f"{type(model).__name__}. The holdout was not queried."
             )
     except TypeError:
         if isinstance(model, PrecomputedPredictions):
-            methods = getattr(metric, "methods", methods)
-            raise model.unsupported_error(measure.name, methods) from None
+            method_names = getattr(metric, "methods", method_names)
+            raise model.unsupported_error(measure.name, method_names) from None
         raise
 
 
 def _unmet_requirement(measure: Measure, model: Any) -> str:
-    """Return the kind of predictions that a measure needs and a model lacks, as words of an error.
+    """Return what a measure needs and a model lacks, as text after "needs" in a message.
 
-    The text is empty if the model lacks none.
+    The text is empty if the model lacks nothing.
     """
     metric = measure.metric
-    model_type = type(model).__name__
-    has_clusters = _is_estimator_without_classes(model) and is_clusterer(model)
-    if has_clusters and (metric.is_ratio or metric.needs_positive_predictions):
-        return f"a model of the targets, got the clusters of {model_type}"
-    # Predictions in one column are read themselves, of other models the classes.
+    model_type_name = type(model).__name__
+    predicts_clusters = _is_estimator_without_classes(model) and is_clusterer(model)
+    if predicts_clusters and (metric.is_ratio or metric.needs_positive_predictions):
+        return f"a model of the targets, got the clusters of {model_type_name}"
+    # Labels are precomputed predictions in one column, else the classes of the model.
     is_label_vector = (
         isinstance(model, PrecomputedPredictions) and np.ndim(getattr(model, "values", 0.0)) == 1
     )
@@ -774,8 +783,8 @@ def _unmet_requirement(measure: Measure, model: Any) -> str:
     if metric.is_ratio:
         return _unmet_requirement_of_labels(measure, model, labels, is_label_vector)
     if metric.needs_positive_predictions and labels.dtype.kind in "biuf" and (labels <= 0).any():
-        owner = "them" if is_label_vector else model_type
-        return f"predictions above 0, got {labels.min():g} of {owner}"
+        source_text = "them" if is_label_vector else model_type_name
+        return f"predictions above 0, got {labels.min():g} of {source_text}"
     return ""
 
 
@@ -785,9 +794,9 @@ def _is_estimator_without_classes(model):
 
 
 def _unmet_requirement_of_labels(measure, model, labels, is_label_vector):
-    """Return the labels that a measure of one class needs and a model lacks, or an empty text.
+    """Return the labels that a ratio needs and a model lacks, as text for a message, or "".
 
-    ``labels``: the predictions if they are a vector (``is_label_vector``), else the classes.
+    ``labels``: precomputed predictions if ``is_label_vector``, else the classes of the model.
     """
     if labels.dtype.kind == "f" and (labels % 1.0 > 0.0).any():
         return "labels, got predictions that are other numbers"
@@ -824,11 +833,10 @@ def _blank_cell(dtype):
 
 
 def check_fitted(model: Any, X: Any) -> None:
-    """Raise NotFittedError for a model that is not fitted, before it sees a row of ``X``.
+    """Raise NotFittedError for an estimator that is not fitted, without reading values of ``X``.
 
-    scikit-learn reports estimators without learned attributes as not fitted, but they can predict.
-    Therefore an estimator that predicts placeholder rows passes, and so does an object that is not
-    an estimator of scikit-learn or cannot be fitted.
+    An estimator that predicts placeholder rows counts as fitted, even without fitted attributes.
+    Objects that are not estimators of scikit-learn with a method ``fit`` are not checked.
     """
     if not (isinstance(model, BaseEstimator) and hasattr(model, "fit")):
         return
@@ -851,9 +859,9 @@ def checked_model(name: str, model: Any, X: Any, y: Any, y_train: Any) -> Any:
     Parameters
     ----------
     name : str
-        Name of the model in messages.
-    model : estimator or array-like
-        Fitted model, recipe, or predictions of the holdout records.
+        Name of the predictions in messages.
+    model : estimator, PrecomputedPredictions or array-like
+        Fitted model, or predictions of the holdout records. PrecomputedPredictions are not checked.
     X, y : array-like
         Holdout records and their targets. Only their types and their number are read.
     y_train : array-like or None
@@ -882,9 +890,9 @@ def checked_model(name: str, model: Any, X: Any, y: Any, y_train: Any) -> Any:
 def _checked_predictions(name, predictions, y, y_train):
     """Return checked predictions of all records as a :class:`PrecomputedPredictions`.
 
-    Errors do not quote any of them. ``name``: of the predictions in messages. ``y``: holdout
-    targets, of which only the type and the number are read. ``y_train``: training targets, None if
-    not known.
+    Raise TypeError or ValueError for unsuitable predictions. ``name``: name of the predictions in
+    messages. ``y``: holdout targets, of which only the type and the shape are read. ``y_train``:
+    training targets, None if not known.
     """
     _check_length(name, predictions, len(y))
     check_supported_values(name, predictions)
@@ -913,7 +921,7 @@ def _checked_predictions(name, predictions, y, y_train):
 
 
 def _check_labels(name, values, known_labels):
-    """Raise ValueError if a predicted label is not among known ones; without any, accept all."""
+    """Raise ValueError if a predicted label is not in ``known_labels``, unless this is empty."""
     if known_labels and not all(label in known_labels for label in np.unique(values).tolist()):
         raise ValueError(
             f"{name} must be labels among {known_labels}, or numbers. The holdout was not queried."
@@ -937,10 +945,10 @@ def _check_length(name, predictions, n):
 
 
 def _implied_classes(name, values, *, target_kind):
-    """Return the classes 0 and 1 if predictions may be their labels or probabilities, else None.
+    """Return ``[0, 1]`` if predictions may be labels or probabilities of these classes, else None.
 
     ``values``: the predictions. ``target_kind``: NumPy kind of the targets' type, such as "i" or
-    "f". Raise ValueError unless predictions and targets are both numbers, or both text.
+    "f". Raise ValueError unless predictions and targets are both numbers, or neither is.
     """
     has_number_targets = target_kind in "iubf"
     if (values.dtype.kind in "iubf") != has_number_targets:
@@ -949,8 +957,8 @@ def _implied_classes(name, values, *, target_kind):
             f"{'numbers' if has_number_targets else 'text'}, or chances of known classes. "
             f"{_NAME_CLASSES}"
         )
-    is_unit_range = target_kind in "iub" and values.min() >= 0 and values.max() <= 1
-    return [0, 1] if values.ndim == 1 and is_unit_range else None
+    may_be_binary = target_kind in "iub" and values.min() >= 0 and values.max() <= 1
+    return [0, 1] if values.ndim == 1 and may_be_binary else None
 
 
 def _check_probabilities(name, values, n_classes):
@@ -968,11 +976,11 @@ def _check_probabilities(name, values, n_classes):
 
 
 def _checked_outputs(name, values, n_outputs, target_kind):
-    """Return checked predictions of several outputs: labels, numbers, or scores of labels.
+    """Return checked predictions of several outputs as a :class:`PrecomputedPredictions`.
 
     ``values``: the predictions, of shape (n, n_outputs). ``target_kind``: NumPy kind of the
-    targets' type. Floats are scores if targets are integers or Booleans. Raise ValueError for
-    another shape, for text, and for numbers that are not finite.
+    targets' type. Floats are decision scores of labels if targets are integers or Booleans. Raise
+    ValueError for another shape, for text, and for numbers that are not finite.
     """
     if values.ndim != 2 or values.shape[1] != n_outputs or values.dtype.kind not in "biuf":
         raise ValueError(
@@ -994,7 +1002,7 @@ def _are_probabilities(values):
 
 
 def check_predictions(y_pred: Any, y: Any, y_train: Any, **texts: str | None) -> Any:
-    """Return checked predictions of the holdout records; errors do not quote any of them.
+    """Return checked predictions of the holdout records.
 
     Parameters
     ----------
@@ -1005,22 +1013,22 @@ def check_predictions(y_pred: Any, y: Any, y_train: Any, **texts: str | None) ->
     y_train : array-like or None
         Training targets, or other public targets of the same classes.
     **texts : str or None
-        Names of the submitter and the submission, by the parameter that holds each.
+        Names of the submitter and of the submission, by name of their parameter in messages.
 
     Returns
     -------
     PrecomputedPredictions
-        The predictions, by position of the record.
+        Predictions whose methods take positions of holdout records.
 
     Raises
     ------
     TypeError, ValueError
-        If a text is not one of 1 to 200 characters, if ``y_pred`` is a model, and if it does not
-        hold predictions of all holdout records.
+        If a text is neither None nor of 1 to 200 characters, if ``y_pred`` is a model, or if it
+        does not contain a suitable prediction of each holdout record.
     """
-    for name, text in texts.items():
+    for parameter, text in texts.items():
         if text is not None and not (isinstance(text, str) and 0 < len(text) <= 200):
-            raise TypeError(f"{name} must be a text of 1 to 200 characters or None.")
+            raise TypeError(f"{parameter} must be a text of 1 to 200 characters or None.")
     if any(hasattr(y_pred, method) for method in ("predict", "predict_proba", "fit")):
         raise TypeError("y_pred must be predictions, not a model: score(model, ...) takes models.")
     return checked_model("y_pred", y_pred, None, y, y_train)

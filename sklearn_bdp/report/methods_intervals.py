@@ -95,10 +95,7 @@ _SCALE_SUBJECTS = {
 
 
 def _joint_alpha_text(report, joint_alpha):
-    """Return a phrase on the failure probability of all intervals of a kind together.
-
-    ``joint_alpha``: that probability.
-    """
+    """Return a phrase on ``joint_alpha``, the probability that any of several intervals fails."""
     reason = "to allow for the earlier answers"
     if not report.n_batches:
         reason = "because a part was reserved for queries before the report"
@@ -108,21 +105,20 @@ def _joint_alpha_text(report, joint_alpha):
     )
 
 
-def _count_sentences(report, rows, letter_of_model):
-    """Yield a sentence on the counts of Clopper-Pearson intervals, if they are few.
-
-    ``rows``: those with a proven interval. ``letter_of_model``: see :func:`short_name`.
-    """
-    rows = [row for row in rows if row.counts and not row.metric.startswith(AUC)]
-    if not 0 < len(rows) <= _MAX_ROWS_WITH_COUNTS:
+def _count_sentences(report, proven_rows, letter_by_model_name):
+    """Yield sentences on the counts of Clopper-Pearson intervals if at most 4 rows have counts."""
+    rows_with_counts = [row for row in proven_rows if row.counts and not row.metric.startswith(AUC)]
+    if not 0 < len(rows_with_counts) <= _MAX_ROWS_WITH_COUNTS:
         return
-    defined_rows = [row for row in rows if all(denominator for _, denominator in row.counts)]
-    texts = [_proportion_text(report, row, letter_of_model) for row in defined_rows]
-    if len(texts) == 1:
-        yield f"The proportion is {texts[0]}."
-    elif texts:
-        yield f"The proportions are {listed(texts)}."
-    undefined_rows = [row for row in rows if row not in defined_rows]
+    defined_rows = [
+        row for row in rows_with_counts if all(denominator for _, denominator in row.counts)
+    ]
+    proportion_texts = [_proportion_text(report, row, letter_by_model_name) for row in defined_rows]
+    if len(proportion_texts) == 1:
+        yield f"The proportion is {proportion_texts[0]}."
+    elif proportion_texts:
+        yield f"The proportions are {listed(proportion_texts)}."
+    undefined_rows = [row for row in rows_with_counts if row not in defined_rows]
     if undefined_rows:
         verb = "has" if len(undefined_rows) == 1 else "have"
         estimates = listed(estimate_phrases(undefined_rows))
@@ -132,41 +128,35 @@ def _count_sentences(report, rows, letter_of_model):
         )
 
 
-def _proportion_text(report, row, letter_of_model):
-    """Return the proportions behind a Clopper-Pearson interval, as text.
-
-    ``letter_of_model``: see :func:`short_name`.
-    """
+def _proportion_text(report, row, letter_by_model_name):
+    """Return the name, model and fractions of a row with counts, such as "accuracy 90/100"."""
     name = metric_in_prose(row.metric.partition(" (")[0])
     if row.metric.startswith("f1"):
         name = "Jaccard index"
-    owner = f" of {short_name(report, row, letter_of_model)}"
+    of_model = f" of {short_name(report, row, letter_by_model_name)}"
     if len(model_names(report)) == 1:
-        owner = ""
-    fractions = [f"{numerator:,}/{denominator:,}" for numerator, denominator in row.counts]
-    if len(fractions) > 1:
+        of_model = ""
+    fraction_texts = [f"{numerator:,}/{denominator:,}" for numerator, denominator in row.counts]
+    if len(fraction_texts) > 1:
         name = "recalls of the classes, in order of their labels,"
-    return f"{name}{owner} {listed(fractions)}"
+    return f"{name}{of_model} {listed(fraction_texts)}"
 
 
-def _proven_level_sentences(report, rows):
-    """Yield sentences on the coverage of proven intervals.
-
-    ``rows``: those with a proven interval.
-    """
+def _proven_level_sentences(report, proven_rows):
+    """Yield sentences on the coverage of proven intervals."""
     yield (
         f"Proven coverage holds for every number of {name_of_units(report)}, without a "
         "large-sample approximation, under the conditions stated below."
     )
-    level = percent(1.0 - report.alpha_proven)
-    probability = f"with probability at least {percent(report.confidence_level)}"
-    earlier = " and all proven intervals that were given with the earlier answers"
-    earlier *= bool(report.n_batches)
+    level_text = percent(1.0 - report.alpha_proven)
+    probability_text = f"with probability at least {percent(report.confidence_level)}"
+    and_earlier_intervals = " and all proven intervals that were given with the earlier answers"
+    and_earlier_intervals *= bool(report.n_batches)
     if not report.joint:
         allowance = ", allowing for the earlier answers" * bool(report.n_batches)
         yield (
-            f"Each confidence interval with proven coverage was computed at level {level}, so that "
-            f"by itself it covers its target {probability}{allowance}."
+            f"Each confidence interval with proven coverage was computed at level {level_text}, so "
+            f"that by itself it covers its target {probability_text}{allowance}."
         )
         if len(report.rows) > 1:
             yield (
@@ -174,135 +164,125 @@ def _proven_level_sentences(report, rows):
                 "selected after the results were seen, such as that of the best model, has no such "
                 "guarantee."
             )
-    elif len(rows) == 1:
+    elif len(proven_rows) == 1:
         claim = "It covers its target"
-        if earlier:
-            claim = f"It{earlier} cover their targets simultaneously"
+        if and_earlier_intervals:
+            claim = f"It{and_earlier_intervals} cover their targets simultaneously"
         yield (
-            f"The confidence interval with proven coverage was computed at level {level}. {claim} "
-            f"{probability}."
+            f"The confidence interval with proven coverage was computed at level {level_text}. "
+            f"{claim} {probability_text}."
         )
     else:
-        joint_alpha = _joint_alpha_text(report, len(rows) * report.alpha_proven)
+        joint_alpha_text = _joint_alpha_text(report, len(proven_rows) * report.alpha_proven)
         yield (
-            f"The {len(rows)} confidence intervals with proven coverage were computed at level "
-            f"{level} each, {joint_alpha}. They{earlier} cover their targets simultaneously "
-            f"{probability}."
+            f"The {len(proven_rows)} confidence intervals with proven coverage were computed at "
+            f"level {level_text} each, {joint_alpha_text}. They{and_earlier_intervals} cover their "
+            f"targets simultaneously {probability_text}."
         )
 
 
-def proven_sentences(report, rows, letter_of_model):
-    """Yield sentences on the coverage and the methods of proven intervals.
-
-    ``rows``: those with a proven interval. ``letter_of_model``: see :func:`short_name`.
-    """
-    yield from _proven_level_sentences(report, rows)
-    yield from _method_sentences(report, rows)
-    yield from _count_sentences(report, rows, letter_of_model)
-    if any(row.metric.startswith("f1") and COUNTS in row.method for row in rows):
+def proven_sentences(report, proven_rows, letter_by_model_name):
+    """Yield sentences on the coverage and the methods of proven intervals."""
+    yield from _proven_level_sentences(report, proven_rows)
+    yield from _method_sentences(report, proven_rows)
+    yield from _count_sentences(report, proven_rows, letter_by_model_name)
+    if any(row.metric.startswith("f1") and COUNTS in row.method for row in proven_rows):
         yield (
             "Proven intervals of F1 were obtained from those of the Jaccard index J by the "
             "transformation F1 = 2J/(1 + J)."
         )
-    if any(row.method.startswith(BETS) for row in rows):
+    if any(row.method.startswith(BETS) for row in proven_rows):
         yield (
             f"Betting intervals depend on the order of the {name_of_units(report)}, which was "
             "drawn at random once: another order would give somewhat different limits."
         )
-    yield from _combination_sentences(rows)
-    by_class = (CLASSES, CLASS_MEANS)
-    if report.units[1] == "groups" and any(row.method.startswith(by_class) for row in rows):
+    yield from _combination_sentences(proven_rows)
+    metrics_by_class = _metrics_of(proven_rows, (CLASSES, CLASS_MEANS))
+    if report.units[1] == "groups" and metrics_by_class:
         yield (
-            f"The proven intervals for {listed(_metrics_of(rows, by_class))} use one random "
-            f"record of each group, drawn once{_drawn_text(rows)}. Point estimates and "
-            "approximate intervals use all records, so that the proven intervals need not be "
-            "centered at the estimates."
+            f"The proven intervals for {listed(metrics_by_class)} use one random record of each "
+            f"group, drawn once{_drawn_text(proven_rows)}. Point estimates and approximate "
+            "intervals use all records, so that the proven intervals need not be centered at the "
+            "estimates."
         )
-    yield from _truncation_sentences(rows)
+    yield from _truncation_sentences(proven_rows)
     if is_in_time(report):
-        yield from _past_sentences(report, rows)
+        yield from _past_sentences(report, proven_rows)
 
 
-def _combination_sentences(rows):
-    """Yield sentences on intervals that combine others; ``rows``: with a proven interval."""
-    rows_by_recall = [row for row in rows if "for each class" in row.method]
-    if rows_by_recall:
-        recalls = "the recall"
-        if all(" minus " in row.model for row in rows_by_recall):
-            recalls = "the difference in the recall"
+def _combination_sentences(proven_rows):
+    """Yield sentences on intervals that combine those of classes or of two subgroups."""
+    recall_rows = [row for row in proven_rows if "for each class" in row.method]
+    if recall_rows:
+        combined_text = "the recall"
+        if all(" minus " in row.model for row in recall_rows):
+            combined_text = "the difference in the recall"
         yield (
-            f"Proven intervals for {listed(estimate_phrases(rows_by_recall))} combine those of "
-            f"{recalls} of each class, which share the failure probability (Bonferroni)."
+            f"Proven intervals for {listed(estimate_phrases(recall_rows))} combine those of "
+            f"{combined_text} of each class, which share the failure probability (Bonferroni)."
         )
-    if any("for each subgroup" in row.method for row in rows):
+    if any("for each subgroup" in row.method for row in proven_rows):
         yield (
             "Proven intervals of differences between subgroups combine opposite limits of both "
             "subgroups' intervals, each at half the failure probability."
         )
 
 
-def _drawn_text(rows):
-    """Return the number of positive records among those drawn from the groups, in parentheses.
+def _drawn_text(proven_rows):
+    """Return the numbers of positive and of all records drawn from groups, in parentheses.
 
-    It is empty if it was not recorded. ``rows``: those with a proven interval.
+    The text is empty without counts of a row on the area under the ROC curve.
     """
-    for row in rows:
+    for row in proven_rows:
         if row.metric.startswith(AUC) and row.counts and not row.subgroup:
             [(n_positive, n_drawn)] = row.counts
             return f" ({n_positive:,} positive of {n_drawn:,})"
     return ""
 
 
-def _past_sentences(report, rows):
-    """Yield sentences on martingale bounds, if they need any.
-
-    ``rows``: those with a proven interval.
-    """
+def _past_sentences(report, proven_rows):
+    """Yield sentences on martingale bounds of absolute errors and of forecasts that overlap."""
     if any(
         row.metric == _ABSOLUTE_ERROR and " minus " in row.model and row.method.startswith(PAST)
-        for row in rows
+        for row in proven_rows
     ):
         yield (
             "Differences of two absolute errors are not clipped: they cannot exceed the distance "
             "between both forecasts, which is known before the outcome."
         )
     horizon = _longest_horizon(report)
-    if horizon > 1 and any(row.method.startswith(PAST) for row in rows):
+    if horizon > 1 and any(row.method.startswith(PAST) for row in proven_rows):
         yield (
             f"For estimand (2), Hölder's inequality joins {horizon} interleaved series of "
             "forecasts that do not overlap."
         )
 
 
-def _truncation_sentences(rows):
-    """Yield a sentence on the limits at which proven intervals clip differences, if they do.
-
-    ``rows``: those with a proven interval. Their notes state the limits.
-    """
-    rows_by_limit = {}
-    for row in rows:
+def _truncation_sentences(proven_rows):
+    """Yield a sentence on the limits at which proven intervals clip differences, if they do."""
+    rows_by_limit_and_count = {}  # keys are texts from notes, such as "±0.5" and "3 of 100" or None
+    for row in proven_rows:
         for match in filter(None, map(_TRUNCATED_NOTE.fullmatch, row.notes)):
-            rows_by_limit.setdefault(match.groups(), []).append(row)
-    if not rows_by_limit:
+            rows_by_limit_and_count.setdefault(match.groups(), []).append(row)
+    if not rows_by_limit_and_count:
         return
-    limits = []
-    for (limit, count), truncated_rows in rows_by_limit.items():
-        metrics = listed([*dict.fromkeys(map(with_article, truncated_rows))])
-        exceeded = "" if count is None else f" (exceeded by {count} records)"
-        limits.append(
-            f"{metrics} refer to the mean of differences per record in which those beyond {limit} "
-            "count as that"
+    clauses = []
+    for (limit_text, count_text), truncated_rows in rows_by_limit_and_count.items():
+        metrics_text = listed([*dict.fromkeys(map(with_article, truncated_rows))])
+        exceeded_text = "" if count_text is None else f" (exceeded by {count_text} records)"
+        clauses.append(
+            f"{metrics_text} refer to the mean of differences per record in which those beyond "
+            f"{limit_text} count as that{exceeded_text}"
         )
-        limits[-1] += exceeded
     yield (
-        f"Proven intervals of differences between models in {listed(limits)}. The limits were "
+        f"Proven intervals of differences between models in {listed(clauses)}. The limits were "
         "fixed without the holdout. These intervals give no bound for the mean of the "
         "differences themselves, to which the estimates and the approximate intervals refer."
     )
 
 
 def _longest_horizon(report):
-    """Return the largest number of dates between a forecast and its score, as targets state it.
+    """Return the largest number of dates from a forecast to its score in the rows' target texts.
 
     It is 1 if no target states one.
     """
@@ -318,10 +298,7 @@ def _has_declared_dependence(report):
 
 
 def assumption_sentences(report, proven_rows, approximate_rows):
-    """Yield sentences on the assumptions of the intervals.
-
-    ``proven_rows`` and ``approximate_rows``: rows with such an interval; one may be empty.
-    """
+    """Yield sentences on the assumptions of the intervals; one list of rows may be empty."""
     unit_name = name_of_units(report)
     subject = "Both kinds of intervals require"
     if not approximate_rows:
@@ -342,9 +319,10 @@ def assumption_sentences(report, proven_rows, approximate_rows):
 
 
 def _sampling_assumption(report, subject, *, is_order_free):
-    """Return the sentences on the sampling of the holdout, as one text.
+    """Return one or more sentences on the sampling of the holdout, as one text.
 
-    ``subject``: subject and verb. ``is_order_free``: whether the distributions of units may differ.
+    ``subject``: start of the text, such as "The intervals require". ``is_order_free``: whether the
+    distributions of units may differ.
     """
     unit_name = name_of_units(report)
     if is_in_time(report):
@@ -365,16 +343,16 @@ def _sampling_assumption(report, subject, *, is_order_free):
         )
     if is_order_free:
         return f"{subject} independent {unit_name}, of which none was used for fitting."
-    unstratified = ", without stratification by outcome,"
-    unstratified *= any(_UNSTRATIFIED in text for text in report.assumptions)
+    unstratified_text = ", without stratification by outcome,"
+    unstratified_text *= any(_UNSTRATIFIED in text for text in report.assumptions)
     return (
-        f"{subject} independent {unit_name} that were drawn from one population{unstratified} and "
-        "not used for fitting."
+        f"{subject} independent {unit_name} that were drawn from one "
+        f"population{unstratified_text} and not used for fitting."
     )
 
 
 def _use_conditions(report):
-    """Yield clauses on what coverage requires of the use of the holdout."""
+    """Yield clauses, such as "that no other holdout was made ...", on required holdout use."""
     if report.n_batches:
         yield "that the queries of a round were fixed before any of its answers was seen"
     if any(_NO_OTHER_HOLDOUT in text for text in report.assumptions):
@@ -384,28 +362,28 @@ def _use_conditions(report):
 
 
 def _proof_of(row):
-    """Return the method of a proven row, without details."""
+    """Return the method of a proven row: a key of ``_SOURCES``, else the row's own text."""
     method = next((name for name in _SOURCES if row.method.startswith(name)), row.method)
     if method == CLASSES and not row.metric.startswith(AUC):
         return CLASS_MEANS  # rows of older ledgers name CLASSES
     return method
 
 
-def _method_sentences(report, rows):
+def _method_sentences(report, proven_rows):
     """Yield a sentence on each method of proven intervals, with the estimates it was used for."""
     rows_by_method = {}
-    for row in rows:
+    for row in proven_rows:
         rows_by_method.setdefault(_proof_of(row), []).append(row)
     for method, rows_of_method in rows_by_method.items():
-        source = _SOURCES.get(method, method)
+        method_text = _SOURCES.get(method, method)
         is_single = len(rows_of_method) == 1
-        source = source.format(s="" if is_single else "s", units=name_of_units(report))
+        method_text = method_text.format(s="" if is_single else "s", units=name_of_units(report))
         if method == COUNTS and report.rows[0].target.startswith(NODES_TARGET):
-            source += (
+            method_text += (
                 ", which remain{} valid for independent nodes with unequal probabilities "
                 "(Hoeffding 1956),"
             ).format("s" * is_single)
-        text = f"A {source}" if is_single else source
+        subject = f"A {method_text}" if is_single else method_text
         purpose = ""
         if len(rows_of_method) < len(report.rows):
             estimates = estimate_phrases(rows_of_method)
@@ -413,26 +391,26 @@ def _method_sentences(report, rows):
             is_last = method == list(rows_by_method)[-1] and len(rows_by_method) > 1
             if is_last and len(estimates) > MAX_ESTIMATES:
                 purpose = " for all other proven intervals"
-        yield f"{text[0].upper()}{text[1:]} {'was' if is_single else 'were'} used{purpose}."
+        verb = "was" if is_single else "were"
+        yield f"{subject[0].upper()}{subject[1:]} {verb} used{purpose}."
 
 
 def _metrics_of(rows, methods):
-    """Return in prose, without repetition, the metrics of the rows with one of the methods.
+    """Return a list, without repetition, of the metrics in prose of rows with some methods.
 
-    ``methods``: tuple of names.
+    ``methods``: tuple of starts of method names.
     """
     return list(dict.fromkeys(with_article(row) for row in rows if row.method.startswith(methods)))
 
 
-def _named_estimates(report, rows, letter_of_model):
-    """Return the estimates of rows in prose.
+def _named_estimates(report, rows, letter_by_model_name):
+    """Return a list of the estimates of ``rows`` in prose.
 
-    An estimate has the name of its model if other rows of the report, beside ``rows``, have the
-    same estimate of another model. ``letter_of_model``: letters that replace names of models in the
-    table.
+    An estimate has the name of its model if the report has another row of the same metric that is
+    not in ``rows``, except for the only comparison of two models.
     """
-    rows_of_all_models = []
-    names = []
+    rows_without_model_name = []
+    phrases = []
     for row in rows:
         other_rows = [
             report_row
@@ -442,147 +420,144 @@ def _named_estimates(report, rows, letter_of_model):
         is_only_pair = bool(PAIR.search(row.model)) and not row.subgroup
         is_only_pair &= all(other_row.model == row.model for other_row in other_rows)
         if is_only_pair or not other_rows:
-            rows_of_all_models.append(row)
+            rows_without_model_name.append(row)
             continue
-        pair = row.model.split(" minus ", 1)
-        models = [short_model(report, model, letter_of_model) for model in pair]
-        name = f"{estimate_phrases([row])[0]} of {' minus '.join(models)}"
+        compared_models = row.model.split(" minus ", 1)
+        short_names = [short_model(report, name, letter_by_model_name) for name in compared_models]
+        phrase = f"{estimate_phrases([row])[0]} of {' minus '.join(short_names)}"
         if row.subgroup and " minus " not in row.subgroup:
-            name += f" for {row.subgroup}"
-        names.append(name)
-    return list(dict.fromkeys([*names, *estimate_phrases(rows_of_all_models)]))
+            phrase += f" for {row.subgroup}"
+        phrases.append(phrase)
+    return list(dict.fromkeys([*phrases, *estimate_phrases(rows_without_model_name)]))
 
 
 def _kind(row):
-    """Return the metric of a row, and whether it compares models or subgroups, as one key."""
-    is_pair = PAIR.search(row.model) is not None
-    return row.metric, is_pair, bool(row.subgroup), " minus " in row.subgroup
+    """Return a tuple that is equal for rows of the same metric and kind of comparison."""
+    compares_models = PAIR.search(row.model) is not None
+    return row.metric, compares_models, bool(row.subgroup), " minus " in row.subgroup
 
 
-def approximate_sentences(report, rows, letter_of_model):
-    """Yield sentences on the coverage and the methods of approximate intervals.
-
-    ``rows``: those with an approximate interval. ``letter_of_model``: letters that replace names of
-    models in the table.
-    """
-    yield from _level_sentences(report, rows)
-    yield from _jackknife_sentences(report, rows)
-    yield from _tested_level_sentences(report, rows, letter_of_model)
-    yield from _few_outcome_sentences(report, rows, letter_of_model)
-    dominated_rows = [
-        row for row in rows if any(note.startswith(_FEW_UNITS_NOTES) for note in row.notes)
+def approximate_sentences(report, approximate_rows, letter_by_model_name):
+    """Yield sentences on the coverage and the methods of approximate intervals."""
+    yield from _level_sentences(report, approximate_rows)
+    yield from _jackknife_sentences(report, approximate_rows)
+    yield from _tested_level_sentences(report, approximate_rows, letter_by_model_name)
+    yield from _few_outcome_sentences(report, approximate_rows, letter_by_model_name)
+    few_unit_rows = [
+        row
+        for row in approximate_rows
+        if any(note.startswith(_FEW_UNITS_NOTES) for note in row.notes)
     ]
-    if dominated_rows:
-        intervals, is_one = _intervals_text(report, dominated_rows, rows, letter_of_model)
-        verb = "rests" if is_one else "rest"
-        yield f"{intervals[0].upper()}{intervals[1:]} {verb} on few {name_of_units(report)}."
-    unproven_rows = [row for row in rows if row.proven is None]
-    estimates = _named_estimates(report, unproven_rows, letter_of_model)
-    if len(unproven_rows) < len(rows) and 0 < len(estimates) <= MAX_ESTIMATES:
+    if few_unit_rows:
+        text, is_singular = _intervals_text(
+            report, few_unit_rows, approximate_rows, letter_by_model_name
+        )
+        verb = "rests" if is_singular else "rest"
+        yield f"{text[0].upper()}{text[1:]} {verb} on few {name_of_units(report)}."
+    unproven_rows = [row for row in approximate_rows if row.proven is None]
+    estimates = _named_estimates(report, unproven_rows, letter_by_model_name)
+    if len(unproven_rows) < len(approximate_rows) and 0 < len(estimates) <= MAX_ESTIMATES:
         yield f"Only approximate intervals are available for {listed(estimates)}."
 
 
-def _tested_level_sentences(report, rows, letter_of_model):
-    """Yield a sentence on approximate intervals at levels beyond those that were simulated.
-
-    ``rows``: those with an approximate interval. ``letter_of_model``: see :func:`short_name`.
-    """
-    rows_beyond_levels = [row for row in rows if any(map(_LEVEL_NOTE.match, row.notes))]
-    if not rows_beyond_levels:
+def _tested_level_sentences(report, approximate_rows, letter_by_model_name):
+    """Yield a sentence on approximate intervals at levels beyond those that were simulated."""
+    untested_rows = [row for row in approximate_rows if any(map(_LEVEL_NOTE.match, row.notes))]
+    if not untested_rows:
         return
-    intervals, is_one = _intervals_text(report, rows_beyond_levels, rows, letter_of_model)
-    matches = [_LEVEL_NOTE.match(note) for row in rows_beyond_levels for note in row.notes]
+    intervals_text, is_singular = _intervals_text(
+        report, untested_rows, approximate_rows, letter_by_model_name
+    )
+    matches = [_LEVEL_NOTE.match(note) for row in untested_rows for note in row.notes]
     tested_alphas = {float(match[1]) for match in filter(None, matches)}
-    tested = "those"
+    tested_levels_text = "those"
     if len(tested_alphas) == 1:
-        tested = f"{percent(1.0 - tested_alphas.pop())},"
-    their = "its" if is_one else "their"
+        tested_levels_text = f"{percent(1.0 - tested_alphas.pop())},"
+    their = "its" if is_singular else "their"
     yield (
-        f"The level of {intervals} exceeds {tested} up to which the developers of the software "
-        f"checked this method by simulation, so that {their} coverage may be below the nominal one."
+        f"The level of {intervals_text} exceeds {tested_levels_text} up to which the developers of "
+        f"the software checked this method by simulation, so that {their} coverage may be below "
+        "the nominal one."
     )
 
 
-def _few_outcome_sentences(report, rows, letter_of_model):
-    """Yield a sentence on approximate intervals that rest on few records of an outcome.
-
-    ``rows``: those with an approximate interval. ``letter_of_model``: see :func:`short_name`.
-    """
-    rows_by_outcome = {}
-    for row in rows:
+def _few_outcome_sentences(report, approximate_rows, letter_by_model_name):
+    """Yield a sentence for each text of a note on few records, on the intervals with this note."""
+    rows_by_count_text = {}
+    for row in approximate_rows:
         for match in filter(None, map(_FEW_OUTCOMES_NOTE.fullmatch, row.notes)):
-            rows_by_outcome.setdefault(match[1], []).append(row)
-    for outcome, rows_of_outcome in rows_by_outcome.items():
-        intervals, is_one = _intervals_text(report, rows_of_outcome, rows, letter_of_model)
-        verb = "rests" if is_one else "rest"
-        their = "its" if is_one else "their"
+            rows_by_count_text.setdefault(match[1], []).append(row)
+    for count_text, few_record_rows in rows_by_count_text.items():
+        text, is_singular = _intervals_text(
+            report, few_record_rows, approximate_rows, letter_by_model_name
+        )
+        verb = "rests" if is_singular else "rest"
+        their = "its" if is_singular else "their"
         yield (
-            f"{intervals[0].upper()}{intervals[1:]} {verb} on only {outcome}, so that {their} "
+            f"{text[0].upper()}{text[1:]} {verb} on only {count_text}, so that {their} "
             "coverage may be below the nominal one."
         )
 
 
-def _intervals_text(report, some_rows, rows, letter_of_model):
-    """Return the intervals of some rows in words, and whether the words are in the singular.
+def _intervals_text(report, some_rows, approximate_rows, letter_by_model_name):
+    """Return the approximate intervals of ``some_rows`` in words, and whether these are singular.
 
-    ``rows``: all rows with an approximate interval, among them ``some_rows``. ``letter_of_model``:
-    letters that replace names of models in the table.
+    ``some_rows`` are among ``approximate_rows``, all approximate_rows with an approximate interval.
     """
     count = len(some_rows)
-    if count == len(rows) > 1:
+    if count == len(approximate_rows) > 1:
         return ("both" if count == 2 else f"all {count}") + " approximate intervals", False
-    estimates = _named_estimates(report, some_rows, letter_of_model)
+    estimates = _named_estimates(report, some_rows, letter_by_model_name)
     if len(estimates) > MAX_ESTIMATES:
         return f"{count} approximate intervals", False
     noun = "interval" if count == 1 else "intervals"
     return f"the approximate {noun} for {listed(estimates)}", count == 1
 
 
-def _level_sentences(report, rows):
-    """Yield sentences on the coverage of approximate intervals.
-
-    ``rows``: those with an approximate interval.
-    """
-    estimates = estimate_phrases(rows)
+def _level_sentences(report, approximate_rows):
+    """Yield sentences on the coverage of approximate intervals."""
+    estimates = estimate_phrases(approximate_rows)
     purpose = ""
-    if len(rows) < len(report.rows) and len(estimates) <= MAX_ESTIMATES:
+    if len(approximate_rows) < len(report.rows) and len(estimates) <= MAX_ESTIMATES:
         purpose = f" for {listed(estimates)}"
-    level = percent(1.0 - report.alpha_approximate)
-    confidence = percent(report.confidence_level)
+    level_text = percent(1.0 - report.alpha_approximate)
+    confidence_text = percent(report.confidence_level)
     basis = "based on a large-sample approximation"
     allowance = ", allowing for the earlier answers" * bool(report.n_batches)
     if not report.joint:
         yield (
-            f"Each approximate confidence interval{purpose}, computed at level {level}, by itself "
-            f"has nominal coverage of {confidence}{allowance}, {basis}."
+            f"Each approximate confidence interval{purpose}, computed at level {level_text}, by "
+            f"itself has nominal coverage of {confidence_text}{allowance}, {basis}."
         )
         return
-    intervals = f"The {len(rows)} approximate confidence intervals{purpose} were"
+    subject = f"The {len(approximate_rows)} approximate confidence intervals{purpose} were"
     each_text = " each"
-    if len(rows) == 1:
-        intervals = f"The approximate confidence interval{purpose} was"
+    if len(approximate_rows) == 1:
+        subject = f"The approximate confidence interval{purpose} was"
         each_text = ""
     if len(report.rows) == 1:
         yield (
-            f"{intervals} computed at level {level}. Its nominal coverage is "
-            f"{confidence}{allowance}, {basis}."
+            f"{subject} computed at level {level_text}. Its nominal coverage is "
+            f"{confidence_text}{allowance}, {basis}."
         )
         return
-    joint_alpha = _joint_alpha_text(report, len(report.rows) * report.alpha_approximate)
+    joint_alpha_text = _joint_alpha_text(report, len(report.rows) * report.alpha_approximate)
     all_estimates = "both estimates"
     if len(report.rows) > 2:
         all_estimates = f"all {len(report.rows)} estimates"
     yield (
-        f"{intervals} computed at level {level}{each_text}, for {all_estimates} {joint_alpha}. "
-        f"Simultaneous nominal coverage is {confidence}, {basis}."
+        f"{subject} computed at level {level_text}{each_text}, for {all_estimates} "
+        f"{joint_alpha_text}. Simultaneous nominal coverage is {confidence_text}, {basis}."
     )
 
 
-def _jackknife_sentences(report, rows):
-    """Yield sentences on the methods of approximate intervals; ``rows``: those with one."""
+def _jackknife_sentences(report, approximate_rows):
+    """Yield sentences on the methods of approximate intervals."""
     unit_name = name_of_units(report)
-    jackknife_rows = [row for row in rows if not row.method.startswith("order statistics")]
-    left_out_units = unit_name
+    jackknife_rows = [
+        row for row in approximate_rows if not row.method.startswith("order statistics")
+    ]
+    left_out_units = unit_name  # in words
     if _has_declared_dependence(report):
         left_out_units = "blocks of consecutive records"
     rarest_text = ", and below the number of those with the rarest relevant outcome"
@@ -596,12 +571,12 @@ def _jackknife_sentences(report, rows):
         )
         yield from _skewness_sentences(report, jackknife_rows)
         yield from _disjoint_gap_sentences(report, jackknife_rows)
-    if len(jackknife_rows) < len(rows):
-        method = "order statistics (a sign test)"
+    if len(jackknife_rows) < len(approximate_rows):
+        method_text = "order statistics (a sign test)"
         if unit_name == "groups":
-            method = "an empirical likelihood with the groups as units (Owen 2001)"
-        yield f"Approximate intervals of the median absolute error use {method} instead."
-    if any(note.startswith(_FEW_ERRORS_NOTE) for row in rows for note in row.notes):
+            method_text = "an empirical likelihood with the groups as units (Owen 2001)"
+        yield f"Approximate intervals of the median absolute error use {method_text} instead."
+    if any(note.startswith(_FEW_ERRORS_NOTE) for row in approximate_rows for note in row.notes):
         yield (
             "Where few records are wrong, the approximate interval is that of a proportion with "
             "one pseudo record per class."
@@ -610,88 +585,86 @@ def _jackknife_sentences(report, rows):
         yield from _variance_sentences(report, jackknife_rows)
 
 
-def _variance_sentences(report, rows):
-    """Yield sentences on variances over dates; ``rows``: those with a jackknife interval."""
+def _variance_sentences(report, jackknife_rows):
+    """Yield sentences on variances over dates."""
     unit_name = name_of_units(report)
-    horizon = _longest_horizon(report)
-    estimand = " for estimand (1)" * (horizon > 1)
-    metrics = [row.metric for row in rows if not row.metric.startswith("skill")]
-    has_losses = all(metric.startswith(NEGATIVE) for metric in metrics)
-    scores = "losses" if has_losses else "scores"
-    scores = f"{_ADJECTIVES[unit_name]} {scores}" if unit_name in _ADJECTIVES else scores
+    horizon = _longest_horizon(report)  # in dates
+    for_estimand = " for estimand (1)" * (horizon > 1)
+    metric_names = [row.metric for row in jackknife_rows if not row.metric.startswith("skill")]
+    has_only_losses = all(name.startswith(NEGATIVE) for name in metric_names)
+    noun = "losses" if has_only_losses else "scores"
+    noun = f"{_ADJECTIVES[unit_name]} {noun}" if unit_name in _ADJECTIVES else noun
     yield (
-        f"Deviations of {scores} from their expectations given the past are uncorrelated, so that "
-        f"variances{estimand} need no autocovariances."
+        f"Deviations of {noun} from their expectations given the past are uncorrelated, so that "
+        f"variances{for_estimand} need no autocovariances."
     )
     if horizon > 1:
-        bandwidth = min(2.0 * horizon, report.units[0] / 3.0)
+        n_dates, _ = report.units
+        lag_in_dates = min(2.0 * horizon, n_dates / 3.0)
         yield (
             "For estimand (2), forecasts overlap, and autocovariances were added with Bartlett "
-            f"weights that reach 0 at a lag of {bandwidth:.3g} {unit_name}."
+            f"weights that reach 0 at a lag of {lag_in_dates:.3g} {unit_name}."
         )
 
 
 def _statistic(row):
-    """Return the statistic behind an approximate row, by the name of its metric.
+    """Return the :class:`Statistic` of an approximate row, found by the name of its metric.
 
-    It is that of an arbitrary function if no metric has that name.
+    It is ``GENERIC`` if no metric of the package has that name.
     """
-    name = row.metric.partition(" (")[0]
+    metric_name = row.metric.partition(" (")[0]
     if row.metric.startswith(SKILL_PREFIX):
         return SKILL
     try:
-        return statistic_of(name)
+        return statistic_of(metric_name)
     except ValueError:
         return GENERIC
 
 
-def _scales_text(report, rows):
-    """Return a phrase on the scales of jackknife intervals, empty if all are untransformed.
-
-    ``rows``: those with a jackknife interval.
-    """
-    names_by_scale = {}
-    for row in rows:
+def _scales_text(report, jackknife_rows):
+    """Return a phrase on the scales of jackknife intervals, empty if all are untransformed."""
+    metric_names_by_scale = {}
+    for row in jackknife_rows:
         statistic = _statistic(row)
         scale = statistic.scale
         if is_in_time(report):
             scale = statistic.dates.scale or scale
         is_difference = " minus " in row.model + row.subgroup
         if scale in _SCALE_NAMES and not is_difference:
-            names = names_by_scale.setdefault(scale, [])
-            names.append(with_article(row))
-    texts = []
-    for scale, names in names_by_scale.items():
-        unique_names = list(dict.fromkeys(names))
+            metric_names_by_scale.setdefault(scale, []).append(with_article(row))
+    phrases = []
+    for scale, metric_names in metric_names_by_scale.items():
+        unique_names = list(dict.fromkeys(metric_names))
         subject = listed(unique_names)
         if len(unique_names) > MAX_ESTIMATES:
             subject = _SCALE_SUBJECTS[scale]
-        texts.append(f"on {_SCALE_NAMES[scale]} for {subject}")
-    n_named = sum(map(len, names_by_scale.values()))
-    if n_named + len(_disjoint_gap_rows(report, rows)) < len(rows) and texts:
-        texts.append("on the original scale for all other estimates")
-    return f", {'; '.join(texts)}" if texts else ""
+        phrases.append(f"on {_SCALE_NAMES[scale]} for {subject}")
+    n_transformed_rows = sum(map(len, metric_names_by_scale.values()))
+    if (
+        n_transformed_rows + len(_disjoint_gap_rows(report, jackknife_rows)) < len(jackknife_rows)
+        and phrases
+    ):
+        phrases.append("on the original scale for all other estimates")
+    return f", {'; '.join(phrases)}" if phrases else ""
 
 
-def _disjoint_gap_rows(report, rows):
-    """Return the differences of rank statistics between subgroups without common units.
-
-    ``rows``: those with a jackknife interval.
-    """
-    n_units_of = {row.subgroup: row.n_units for row in report.rows}
+def _disjoint_gap_rows(report, jackknife_rows):
+    """Return the rows of differences of rank statistics between subgroups without common units."""
+    n_units_by_subgroup = {row.subgroup: row.n_units for row in report.rows}
     gap_rows = []
-    for row in rows:
-        pair = row.subgroup.split(" minus ")
-        n_units = [n_units_of.get(subgroup, 0) for subgroup in pair]
+    for row in jackknife_rows:
+        subgroups = row.subgroup.split(" minus ")
+        n_units_of_both = sum(n_units_by_subgroup.get(subgroup, 0) for subgroup in subgroups)
         is_rank = _statistic(row).scale == "unit" and _statistic(row).response in RANK_RESPONSES
-        if len(pair) == 2 and is_rank and sum(n_units) == row.n_units and not is_in_time(report):
+        is_disjoint_gap = len(subgroups) == 2 and n_units_of_both == row.n_units
+        if is_disjoint_gap and is_rank and not is_in_time(report):
             gap_rows.append(row)
     return gap_rows
 
 
-def _disjoint_gap_sentences(report, rows):
-    """Yield a sentence on the rows of :func:`_disjoint_gap_rows`."""
-    gap_rows = _disjoint_gap_rows(report, rows)
+def _disjoint_gap_sentences(report, jackknife_rows):
+    """Yield a sentence on differences of rank statistics between disjoint subgroups, if any."""
+    gap_rows = _disjoint_gap_rows(report, jackknife_rows)
     if gap_rows:
         yield (
             f"Approximate intervals for {listed(estimate_phrases(gap_rows))} combine the margins "
@@ -700,16 +673,13 @@ def _disjoint_gap_sentences(report, rows):
         )
 
 
-def _skewness_sentences(report, rows):
-    """Yield a sentence on jackknife intervals that are corrected for skewness.
-
-    ``rows``: those with a jackknife interval.
-    """
-    corrected_rows = [row for row in rows if _is_corrected_for_skewness(report, row)]
+def _skewness_sentences(report, jackknife_rows):
+    """Yield a sentence on jackknife intervals that are corrected for skewness, if any."""
+    corrected_rows = [row for row in jackknife_rows if _is_corrected_for_skewness(report, row)]
     if corrected_rows:
         estimates = estimate_phrases(corrected_rows)
         purpose = f" for {listed(estimates)}"
-        if len(corrected_rows) == len(rows):
+        if len(corrected_rows) == len(jackknife_rows):
             purpose = ""
         elif len(estimates) > MAX_ESTIMATES:
             purpose = f" for {len(corrected_rows)} estimates"
@@ -730,10 +700,7 @@ def _is_corrected_for_skewness(report, row):
 
 
 def family_sentences(report):
-    """Yield a sentence on the simultaneous coverage of both kinds of intervals.
-
-    No sentence if each interval holds by itself.
-    """
+    """Yield a sentence on the simultaneous coverage of all intervals if the report has it."""
     if report.joint:
         confidence_of_both = percent(2.0 * report.confidence_level - 1.0)
         yield (

@@ -91,45 +91,45 @@ _CALIBRATION_NAMES = {
 }
 
 
-def methods_section(report: Any, letter_of_model: Mapping[str, str]) -> str:
-    """Return sentences on the sample, the first estimate, its target, and the coverage of all.
+def methods_section(report: Any, letter_by_model_name: Mapping[str, str]) -> str:
+    """Return sentences on the holdout, the first estimate, its estimand, and all intervals.
 
     Parameters
     ----------
     report : FinalReport
         The report that a paper is about.
-    letter_of_model : mapping of str to str
-        Letters that replace long names of models in the table; may be empty.
+    letter_by_model_name : mapping of str to str
+        Letters that replace long names of models in the table of the report; may be empty.
     """
     sentences = [
         *_sample_sentences(report),
         *_use_sentences(report),
-        *_estimate_sentences(report, letter_of_model),
-        *_letter_sentences(report, letter_of_model),
+        *_estimate_sentences(report, letter_by_model_name),
+        *_letter_sentences(report, letter_by_model_name),
         *_target_sentences(report),
-        *_difference_sentences(report, letter_of_model),
+        *_difference_sentences(report, letter_by_model_name),
     ]
     proven_rows = [row for row in report.rows if row.proven is not None]
     approximate_rows = [row for row in report.rows if row.approximate is not None]
     if report.alpha_approximate is None:
         approximate_rows = []
     if proven_rows:
-        sentences += proven_sentences(report, proven_rows, letter_of_model)
+        sentences += proven_sentences(report, proven_rows, letter_by_model_name)
     if approximate_rows:
-        sentences += approximate_sentences(report, approximate_rows, letter_of_model)
+        sentences += approximate_sentences(report, approximate_rows, letter_by_model_name)
     if proven_rows or approximate_rows:
         sentences += assumption_sentences(report, proven_rows, approximate_rows)
     if proven_rows and approximate_rows:
         sentences += family_sentences(report)
     sentences += _clip_sentences(report)
-    sentences += _sentences_on_missing_intervals(report, letter_of_model)
+    sentences += _sentences_on_missing_intervals(report, letter_by_model_name)
     if any(row.metric.startswith(_THRESHOLD_METRICS) for row in report.rows):
         model = "each model" if len(model_names(report)) > 1 else "the model"
         sentences.append(f"Records were classified by the predict method of {model}.")
-    version = f", version {report.version}" * bool(report.version)
+    version_text = f", version {report.version}" * bool(report.version)
     sentences.append(
         "Limits are rounded outward. Intervals were computed with the Python package "
-        f"sklearn_bdp{version}."
+        f"sklearn_bdp{version_text}."
     )
     return " ".join(sentences)
 
@@ -137,15 +137,15 @@ def methods_section(report: Any, letter_of_model: Mapping[str, str]) -> str:
 def _sample_sentences(report):
     """Yield sentences on the records and units of the holdout, and on those of subgroups."""
     unit_name = name_of_units(report)
-    weighting = " per record (records weigh the same; of very large groups only some count)"
-    weighting *= unit_name == "groups" and report.per == "record"
-    yield f"Performance{weighting} was estimated on a holdout of {_sample_text(report)}."
+    weighting_text = " per record (records weigh the same; of very large groups only some count)"
+    weighting_text *= unit_name == "groups" and report.per == "record"
+    yield f"Performance{weighting_text} was estimated on a holdout of {_sample_text(report)}."
     if unit_name == "groups" and report.per == "unit":
         yield _weighting_sentence(report)
-    row_of_subgroup = {row.subgroup: row for row in report.rows if row.subgroup}
+    row_by_subgroup = {row.subgroup: row for row in report.rows if row.subgroup}
     subgroup_texts = [
         f"{subgroup} ({_count_text(row, unit_name)})"
-        for subgroup, row in row_of_subgroup.items()
+        for subgroup, row in row_by_subgroup.items()
         if " minus " not in subgroup
     ]
     if subgroup_texts:
@@ -153,38 +153,38 @@ def _sample_sentences(report):
 
 
 def _sample_text(report):
-    """Return the numbers of records and units, and of the positive ones, as text."""
+    """Return the numbers of records, of units and of positives in the holdout, as text."""
     n_units, _ = report.units
     unit_name = name_of_units(report)
     if unit_name in ("records", "nodes") or n_units == report.n:
-        samples = f"{n_units:,} {unit_name}"
+        sample_text = f"{n_units:,} {unit_name}"
     else:
         preposition = "on" if unit_name == "dates" else "from"
-        samples = f"{report.n:,} records {preposition} {n_units:,} {unit_name}"
-    details = _positives_text(report)
-    samples += f" ({details})" * bool(details)
+        sample_text = f"{report.n:,} records {preposition} {n_units:,} {unit_name}"
+    positives_text = _positives_text(report)
+    sample_text += f" ({positives_text})" * bool(positives_text)
     if any(text.startswith(_NO_NEIGHBORS) for text in report.assumptions):
-        samples += ", no two of which are neighbors"
-    return samples
+        sample_text += ", no two of which are neighbors"
+    return sample_text
 
 
 def _positives_text(report):
-    """Return the numbers of positive records and of units with one, empty if not known."""
+    """Return text on the numbers of positive records and of units with one; empty if not known."""
     n_units, _ = report.units
     unit_name = name_of_units(report)
     first = report.rows[0]
-    label, n_positive = report.positives or ("", first.n_events)
-    label_text = f": {label}" * bool(label)
-    n_units_positive = first.n_events if not first.subgroup else None
+    class_text, n_positive_records = report.positives or ("", first.n_events)
+    class_suffix = f": {class_text}" * bool(class_text)
+    n_positive_units = first.n_events if not first.subgroup else None
     if unit_name in ("records", "nodes") or n_units == report.n:
-        is_known = n_positive is not None and not first.subgroup
-        return f"{n_positive:,} positive{label_text}" if is_known else ""
+        is_known = n_positive_records is not None and not first.subgroup
+        return f"{n_positive_records:,} positive{class_suffix}" if is_known else ""
     texts = []
     if report.positives is not None:
-        texts.append(f"{n_positive:,} positive records{label_text}")
-        label_text = ""
-    if n_units_positive is not None:
-        texts.append(f"{n_units_positive:,} {unit_name} with a positive record{label_text}")
+        texts.append(f"{n_positive_records:,} positive records{class_suffix}")
+        class_suffix = ""
+    if n_positive_units is not None:
+        texts.append(f"{n_positive_units:,} {unit_name} with a positive record{class_suffix}")
     return "; ".join(texts)
 
 
@@ -204,15 +204,15 @@ def _weighting_sentence(report):
 
 def _count_text(row, unit_name):
     """Return the number of units of a row, and of those with a positive record, as text."""
-    text = f"{row.n_units:,} {unit_name}"
+    units_text = f"{row.n_units:,} {unit_name}"
     if row.n_events is None:
-        return text
-    positive = "positive" if unit_name in ("records", "nodes") else "with a positive record"
-    return f"{text}, {row.n_events:,} {positive}"
+        return units_text
+    description = "positive" if unit_name in ("records", "nodes") else "with a positive record"
+    return f"{units_text}, {row.n_events:,} {description}"
 
 
 def _use_sentences(report):
-    """Yield sentences on the use of the holdout before this report."""
+    """Yield sentences on earlier queries, a second holdout, and refits of the models."""
     if report.n_batches:
         yield _earlier_use_text(report)
         yield f"The {_fixed_text(report)} fixed before it."
@@ -232,50 +232,48 @@ def _use_sentences(report):
 
 
 def _fixed_text(report):
-    """Return the subject and the verb of a sentence on what was fixed before the report."""
+    """Return words such as "model and the metric of the final evaluation were"."""
     n_rows = len(report.rows)
     if n_rows == 1:
         return "model and the metric of the final evaluation were"
-    names = "models and metrics" if len(model_names(report)) > 1 else "model and the metrics"
+    subject = "models and metrics" if len(model_names(report)) > 1 else "model and the metrics"
     if any(row.subgroup for row in report.rows):
-        names = names.replace(" and ", ", ") + " and the subgroups"
-    return f"{names} of the final evaluation ({n_rows} estimates) were"
+        subject = subject.replace(" and ", ", ") + " and the subgroups"
+    return f"{subject} of the final evaluation ({n_rows} estimates) were"
 
 
 def _earlier_use_text(report):
     """Return sentences on earlier queries of the holdout, as one text."""
-    rounds = "1 round" if report.n_batches == 1 else f"{report.n_batches:,} rounds"
-    queries = "1 query" if report.n_answered == 1 else f"{report.n_answered:,} queries"
-    models = "models" if len(model_names(report)) > 1 else "model"
-    union_bound = " (a union bound over the values that the answers could have had)"
+    rounds_text = "1 round" if report.n_batches == 1 else f"{report.n_batches:,} rounds"
+    queries_text = "1 query" if report.n_answered == 1 else f"{report.n_answered:,} queries"
+    model_noun = "models" if len(model_names(report)) > 1 else "model"
+    union_bound_text = " (a union bound over the values that the answers could have had)"
     if any(NOISE in row.method for row in report.rows):
-        union_bound = ""
-    cost = ", above all for answers from the holdout" * (report.n_above > 0)
+        union_bound_text = ""
+    corrected_text = ", above all for answers from the holdout" * (report.n_above > 0)
     return (
-        f"Before this evaluation, the same holdout had answered {queries}, with confidence "
-        f"intervals, in {rounds} of model selection by Thresholdout (Dwork et al. 2015). The "
-        f"answers may have influenced the choice of the final {models}. An answer was a score "
+        f"Before this evaluation, the same holdout had answered {queries_text}, with confidence "
+        f"intervals, in {rounds_text} of model selection by Thresholdout (Dwork et al. 2015). The "
+        f"answers may have influenced the choice of the final {model_noun}. An answer was a score "
         "computed without the holdout if it agreed with the holdout score within a tolerance to "
         "which random noise was added, and otherwise a rounded or noisy holdout score "
         f"({report.n_above:,} of {report.n_answered:,}). The levels of all intervals were raised "
-        f"to allow for these answers{union_bound}{cost}. The point estimates are the observed "
-        "values and were not corrected for selection."
+        f"to allow for these answers{union_bound_text}{corrected_text}. The point estimates are "
+        "the observed values and were not corrected for selection."
     )
 
 
-def _difference_sentences(report, letter_of_model):
-    """Yield sentences on the signs of differences and of losses, and on skill scores.
-
-    ``letter_of_model``: letters that replace names of models in the table.
-    """
-    pairs = _pairs(report, " minus ", letter_of_model)
-    scored = name_of_units(report) if is_in_time(report) else "records"
-    if len(pairs) == 1:
-        yield f"The difference between models is {' minus '.join(pairs[0])} on the same {scored}."
-    elif pairs:
+def _difference_sentences(report, letter_by_model_name):
+    """Yield sentences on the signs of differences and of losses, and on skill scores."""
+    name_pairs = _name_pairs(report, " minus ", letter_by_model_name)
+    unit_noun = name_of_units(report) if is_in_time(report) else "records"
+    if len(name_pairs) == 1:
+        difference_text = " minus ".join(name_pairs[0])
+        yield f"The difference between models is {difference_text} on the same {unit_noun}."
+    elif name_pairs:
         yield (
             "Differences between models are those of the first minus the second model on the same "
-            f"{scored}."
+            f"{unit_noun}."
         )
     gap_names = [row.subgroup for row in report.rows if " minus " in row.subgroup]
     gap_names = list(dict.fromkeys(gap_names))
@@ -285,177 +283,181 @@ def _difference_sentences(report, letter_of_model):
         yield f"{noun} between subgroups {verb} {listed(gap_names)}."
     elif gap_names:
         yield "Differences between subgroups are those of the first minus the second subgroup."
-    pairs = _pairs(report, " against ", letter_of_model)
+    name_pairs = _name_pairs(report, " against ", letter_by_model_name)
     skill_metrics = dict.fromkeys(
         metric_in_prose(row.metric.removeprefix(SKILL_PREFIX).removesuffix(")").partition(" (")[0])
         for row in report.rows
         if row.metric.startswith(SKILL_PREFIX)
     )
-    if pairs:
-        first, second = pairs[0] if len(pairs) == 1 else ("the first", "the second model")
+    if name_pairs:
+        first_name, second_name = ("the first", "the second model")
+        if len(name_pairs) == 1:
+            first_name, second_name = name_pairs[0]
         yield (
             f"The skill score is 1 - A/B, where A and B are the {listed([*skill_metrics])} (not "
-            f"clipped) of {first} and of {second}."
+            f"clipped) of {first_name} and of {second_name}."
         )
     yield from _sign_sentences(report)
 
 
 def _sign_sentences(report):
-    """Yield sentences on the signs in the table, and definitions of calibration metrics.
-
-    The ideal value of these metrics is not the largest one.
-    """
-    calibration = [name for name in _CALIBRATION if any(r.metric == name for r in report.rows)]
-    for name in calibration:
+    """Yield definitions of calibration metrics, and sentences on the signs of losses."""
+    metric_names = {row.metric for row in report.rows}
+    calibration_metrics = [name for name in _CALIBRATION if name in metric_names]
+    for name in calibration_metrics:
         yield _CALIBRATION[name]
     loss_rows = [row for row in report.rows if row.metric.startswith(NEGATIVE)]
-    exception = f", except for {listed([_CALIBRATION_NAMES[name] for name in calibration])}"
-    exception *= bool(calibration)
+    calibration_text = listed([_CALIBRATION_NAMES[name] for name in calibration_metrics])
+    exception_text = f", except for {calibration_text}" * bool(calibration_metrics)
     has_gaps = any(" minus " in row.subgroup for row in report.rows)
-    compared = "model or subgroup" if has_gaps else "model"
+    compared_noun = "model or subgroup" if has_gaps else "model"
     if any(" minus " in row.model + row.subgroup for row in loss_rows):
         yield (
             "In the table, losses and their differences are multiplied by -1: larger values are "
-            f"better, and a positive difference favors the {compared} that is named "
-            f"first{exception}."
+            f"better, and a positive difference favors the {compared_noun} that is named "
+            f"first{exception_text}."
         )
     elif loss_rows:
         yield (
             "In the table, losses have a negative sign, so that larger values are "
-            f"better{exception}."
+            f"better{exception_text}."
         )
 
 
-def _pairs(report, separator, letter_of_model):
-    """Return the names or letters of both models of each comparison, without repetition.
+def _name_pairs(report, separator, letter_by_model_name):
+    """Return a list of pairs, without repetition: letters or names of two compared models.
 
-    ``separator``: text between the names in a row. ``letter_of_model``: letters that replace names
-    of models in the table.
+    ``separator``: text between the names of the models in a row.
     """
-    pairs = dict.fromkeys(row.model for row in report.rows if separator in row.model)
+    comparisons = dict.fromkeys(row.model for row in report.rows if separator in row.model)
     return [
-        tuple(short_model(report, model, letter_of_model) for model in pair.split(separator, 1))
-        for pair in pairs
+        tuple(
+            short_model(report, model_name, letter_by_model_name)
+            for model_name in comparison.split(separator, 1)
+        )
+        for comparison in comparisons
     ]
 
 
-def _estimate_sentences(report, letter_of_model):
-    """Yield a sentence on the first estimate; none without an interval.
-
-    ``letter_of_model``: letters that replace names of models in the table.
-    """
+def _estimate_sentences(report, letter_by_model_name):
+    """Yield a sentence on the first estimate if it has an interval."""
     first = report.rows[0]
     if not math.isfinite(first.lower):
         return
-    name, separator, condition = first.metric.partition(" (")
-    details = [condition.removesuffix(")")] if separator else []
+    name, separator, detail = first.metric.partition(" (")
+    details = [detail.removesuffix(")")] if separator else []
     if first.positive:
         details.append(f"positive class {first.positive}")
     subject = (
         metric_in_prose(name)
         + f" ({', '.join(details)})" * bool(details)
-        + f" of {_model_name(report, first.model, letter_of_model)}"
+        + f" of {_model_name(report, first.model, letter_by_model_name)}"
         + f" for {first.subgroup}" * bool(first.subgroup)
     )
-    value = -first.value if name.startswith(NEGATIVE) else first.value  # papers state losses
-    yield f"The {subject} was {format_score(value)} ({_first_intervals_text(report)})."
+    # Papers state losses, not negative scores.
+    printed_value = -first.value if name.startswith(NEGATIVE) else first.value
+    yield f"The {subject} was {format_score(printed_value)} ({_first_intervals_text(report)})."
 
 
 def _first_intervals_text(report):
     """Return the intervals of the first estimate in words."""
     first = report.rows[0]
     simultaneous = "simultaneous " * (report.joint and len(report.rows) > 1)
-    interval = f"{simultaneous}{percent(report.confidence_level)} confidence interval"
+    interval_noun = f"{simultaneous}{percent(report.confidence_level)} confidence interval"
     if first.proven is None:
-        return f"approximate {interval} {_row_limits_text(first, first.approximate)}"
-    text = f"{interval} with proven coverage {_row_limits_text(first, first.proven)}"
+        return f"approximate {interval_noun} {_row_limits_text(first, first.approximate)}"
+    text = f"{interval_noun} with proven coverage {_row_limits_text(first, first.proven)}"
     # An approximate interval for unclipped errors does not belong to this estimate.
     has_same_target = not any(note.startswith(_CLIPPED_NOTE) for note in first.notes)
     if first.approximate is not None and has_same_target:
-        text += f", approximate {interval} {_row_limits_text(first, first.approximate)}"
+        text += f", approximate {interval_noun} {_row_limits_text(first, first.approximate)}"
     return text
 
 
 def _row_limits_text(row, limits):
-    """Return the limits of a row as text, those of a loss with the other sign."""
+    """Return the limits (lower, upper) of an interval as text; those of a loss change the sign.
+
+    ``row``: the row that the interval belongs to.
+    """
     lower, upper = limits
     if row.metric.startswith(NEGATIVE):
         lower, upper = -upper, -lower
     return _limits_text(lower, upper)
 
 
-def _letter_sentences(report, letter_of_model):
-    """Yield sentences on the letters that stand for models in the table.
+def _letter_sentences(report, letter_by_model_name):
+    """Yield a sentence for each letter of a model, such as "Model B is <name>."
 
-    The sentence on the first estimate, if any, explains the letter of its model.
+    Left out is the model of the first row if that row has an interval.
     """
     first = report.rows[0]
-    for model, letter in letter_of_model.items():
+    for model, letter in letter_by_model_name.items():
         if model != first.model or not math.isfinite(first.lower):
             yield f"Model {letter} is {described_model(report, model)}."
 
 
-def _model_name(report, model, letter_of_model):
-    """Return the name of a model, after its letter in the table if it has one."""
+def _model_name(report, model, letter_by_model_name):
+    """Return the name of a model, or "model <letter> (<name>)" if it has a letter."""
     description = described_model(report, model)
-    letter = letter_of_model.get(model)
+    letter = letter_by_model_name.get(model)
     return description if letter is None else f"model {letter} ({description})"
 
 
 def _target_sentences(report):
-    """Yield sentences on the targets of the intervals."""
-    targets = list(dict.fromkeys(row.target for row in report.rows))
+    """Yield sentences on the estimands of the intervals."""
+    target_texts = list(dict.fromkeys(row.target for row in report.rows))
+    first_text = target_texts[0]
     article = "each" if len(model_names(report)) > 1 else "the"
-    model = "the refitted models" if report.refit else f"{article} fitted model"
-    if targets[0] in _POPULATIONS and len(targets) == 1:
+    models_text = "the refitted models" if report.refit else f"{article} fitted model"
+    if first_text in _POPULATIONS and len(target_texts) == 1:
         yield (
-            f"The estimand is the population value of the metric for {model}, its value on "
-            f"{_POPULATIONS[targets[0]]}."
+            f"The estimand is the population value of the metric for {models_text}, its value on "
+            f"{_POPULATIONS[first_text]}."
         )
-    elif targets[0].startswith(NODES_TARGET) and len(targets) == 1:
-        target = targets[0].replace(NODES_TARGET, f"these {report.n:,} nodes")
+    elif first_text.startswith(NODES_TARGET) and len(target_texts) == 1:
+        nodes_text = first_text.replace(NODES_TARGET, f"these {report.n:,} nodes")
         yield (
-            f"The estimand is the expected value of the metric for {model} on {target} and the "
-            "features of all nodes. It does not refer to other nodes or graphs."
+            f"The estimand is the expected value of the metric for {models_text} on {nodes_text} "
+            "and the features of all nodes. It does not refer to other nodes or graphs."
         )
-    elif len(targets) == 1:
-        expected = "the expected value of the metric for"
-        if is_in_time(report):
-            expected = "the metric of"
-            targets[0] = f"computed from the expected scores on {targets[0]}"
-        else:
-            targets[0] = f"on {targets[0]}"
-        yield f"The estimand is {expected} {model}{', ' * is_in_time(report) or ' '}{targets[0]}."
-        if is_in_time(report):
-            yield "It does not refer to other periods, in which performance may differ."
+    elif len(target_texts) == 1 and is_in_time(report):
+        yield (
+            f"The estimand is the metric of {models_text}, computed from the expected scores on "
+            f"{first_text}."
+        )
+        yield "It does not refer to other periods, in which performance may differ."
+    elif len(target_texts) == 1:
+        yield (
+            f"The estimand is the expected value of the metric for {models_text} on {first_text}."
+        )
     else:
-        yield from _sentences_on_several_targets(report, targets, model)
+        yield from _sentences_on_several_targets(report, target_texts, models_text)
 
 
-def _sentences_on_several_targets(report, targets, model):
-    """Yield sentences on targets that differ in the information that dates are given.
+def _sentences_on_several_targets(report, target_texts, models_text):
+    """Yield sentences on several estimands, which differ in what is given at each date.
 
-    ``targets``: without repetition. ``model``: the models in words.
+    ``target_texts``: different texts of targets in rows. ``models_text``: the models in words.
     """
-    dates, separator, _ = targets[0].partition(_GIVEN)
-    count = "two" if len(targets) == 2 else f"{len(targets)}"
-    conditions = [
-        f"({number}) {target.removeprefix(dates + separator)}"
-        for number, target in enumerate(targets, 1)
+    dates_text, separator, _ = target_texts[0].partition(_GIVEN)
+    count_text = "two" if len(target_texts) == 2 else f"{len(target_texts)}"
+    numbered_conditions = [
+        f"({number}) {text.removeprefix(dates_text + separator)}"
+        for number, text in enumerate(target_texts, 1)
     ]
     yield (
-        f"There are {count} estimands for each metric: its expected value for {model} on "
-        f"{dates}{separator}{' or '.join(conditions)}."
+        f"There are {count_text} estimands for each metric: its expected value for {models_text} "
+        f"on {dates_text}{separator}{' or '.join(numbered_conditions)}."
     )
-    neither = "Neither refers" if len(targets) == 2 else "None refers"
+    neither = "Neither refers" if len(target_texts) == 2 else "None refers"
     yield f"{neither} to other periods, in which performance may differ."
     first = report.rows[0]
     if not math.isfinite(first.lower):
         return
-    intervals = "The interval above is"
+    subject_and_verb = "The interval above is"
     if ", approximate" in next(_estimate_sentences(report, {}), ""):
-        intervals = "Both intervals above are"
-    yield f"{intervals} for estimand (1). The point estimate is the same for (2)."
+        subject_and_verb = "Both intervals above are"
+    yield f"{subject_and_verb} for estimand (1). The point estimate is the same for (2)."
 
 
 def _limits_text(lower, upper):
@@ -464,120 +466,128 @@ def _limits_text(lower, upper):
 
 
 def _clip_sentences(report):
-    """Yield sentences on losses that are clipped, and on the rows and intervals that are not."""
-    metrics = dict.fromkeys(row.metric for row in report.rows if " (clipped at " in row.metric)
-    is_unclipped_approximately = any(
+    """Yield sentences on metrics that are clipped, and on scores and intervals that are not."""
+    table_names = dict.fromkeys(row.metric for row in report.rows if " (clipped at " in row.metric)
+    has_unclipped_intervals = any(
         note.startswith(_CLIPPED_NOTE) for row in report.rows for note in row.notes
     )
-    for metric in metrics:
-        if metric.startswith("skill score"):
+    for table_name in table_names:
+        if table_name.startswith("skill score"):
             continue
-        name = metric.partition(" (")[0]
-        prose_name = metric_in_prose(name)
-        errors = _CLIPPED_ERRORS.search(metric)
-        yield _clip_definition(prose_name, metric)
-        unclipped = _unclipped_comparisons(report, name)
-        if errors and is_unclipped_approximately:
+        metric_name = table_name.partition(" (")[0]
+        clips_errors = _CLIPPED_ERRORS.search(table_name) is not None
+        yield _clip_definition(metric_in_prose(metric_name), table_name)
+        comparisons_text = _unclipped_comparisons_text(report, metric_name)
+        if clips_errors and has_unclipped_intervals:
             yield (
                 "This holds for scores of single models and their proven intervals. Approximate "
-                f"intervals are about unclipped errors{_unclipped_text(report, metric)}."
+                "intervals are about unclipped "
+                f"errors{_unclipped_means_clause(report, table_name)}."
             )
-        elif errors:
+        elif clips_errors:
             yield "This holds for all scores and intervals of this metric."
-        if errors:
-            yield from _beyond_clip_sentences(report, metric)
-        if unclipped:
+        if clips_errors:
+            yield from _beyond_clip_sentences(report, table_name)
+        if comparisons_text:
             yield (
-                f"{unclipped[0].upper()}{unclipped[1:]} use unclipped errors, so that they may "
-                "deviate from those of the clipped scores."
+                f"{comparisons_text[0].upper()}{comparisons_text[1:]} use unclipped errors, so "
+                "that they may deviate from those of the clipped scores."
             )
 
 
-def _clip_definition(prose_name, metric):
-    """Return a sentence that defines a clipped metric; ``metric``: its name in the table."""
-    errors = _CLIPPED_ERRORS.search(metric)
-    if errors:
-        return (
-            f"In the {prose_name}, absolute errors above {errors[1]} count as {errors[1]} (a limit "
-            "fixed without the holdout)."
-        )
-    probability = _CLIPPED_PROBABILITY.search(metric)
-    if probability:
-        return (
-            f"In the {prose_name}, probabilities of the observed class below {probability[1]} "
-            f"count as {probability[1]}, for scores and all intervals."
-        )
-    return f"The {prose_name} is {metric.partition(' (')[2].removesuffix(')')}."
+def _clip_definition(prose_name, table_name):
+    """Return a sentence that defines a clipped metric.
 
-
-def _unclipped_text(report, metric):
-    """Return a clause with the means of unclipped errors, empty if they are not recorded.
-
-    ``metric``: its name in the table.
+    ``prose_name``: name of the metric in prose. ``table_name``: its name in the table of a report,
+    such as "neg_mean_absolute_error (clipped at errors of 5)".
     """
-    texts = [
+    clipped_error = _CLIPPED_ERRORS.search(table_name)
+    if clipped_error:
+        return (
+            f"In the {prose_name}, absolute errors above {clipped_error[1]} count as "
+            f"{clipped_error[1]} (a limit fixed without the holdout)."
+        )
+    clipped_probability = _CLIPPED_PROBABILITY.search(table_name)
+    if clipped_probability:
+        return (
+            f"In the {prose_name}, probabilities of the observed class below "
+            f"{clipped_probability[1]} count as {clipped_probability[1]}, for scores and all "
+            "intervals."
+        )
+    return f"The {prose_name} is {table_name.partition(' (')[2].removesuffix(')')}."
+
+
+def _unclipped_means_clause(report, table_name):
+    """Return a clause with the mean unclipped errors of at most three models, else an empty text.
+
+    ``table_name``: name of the metric in the table of the report.
+    """
+    mean_texts = [
         f"{match[1].removeprefix('-')} for {described_model(report, row.model)}"
         for row in report.rows
-        if row.metric == metric and not row.subgroup
+        if row.metric == table_name and not row.subgroup
         for match in filter(None, map(_UNCLIPPED_NOTE.fullmatch, row.notes))
     ]
-    if not 0 < len(texts) <= MAX_ESTIMATES:
+    if not 0 < len(mean_texts) <= MAX_ESTIMATES:
         return ""
-    means = "mean was" if len(texts) == 1 else "means were"
-    return f", whose {means} {listed(texts)}"
+    noun_and_verb = "mean was" if len(mean_texts) == 1 else "means were"
+    return f", whose {noun_and_verb} {listed(mean_texts)}"
 
 
-def _beyond_clip_texts(report, metric):
-    """Yield the number of errors of each model beyond a clip; ``metric``: name in the table."""
-    for row in report.rows:
-        if row.metric == metric and not row.subgroup:
-            for match in filter(None, map(_BEYOND_CLIP.fullmatch, row.notes)):
-                model = described_model(report, match["model"])
-                yield f"{match['count']} of {match['n']} errors of {model}"
+def _beyond_clip_texts(report, table_name):
+    """Yield texts such as "3 of 100 errors of <model>" on the holdout errors beyond a clip.
 
-
-def _beyond_clip_sentences(report, metric):
-    """Yield sentences on the holdout errors beyond the clip of a metric.
-
-    ``metric``: its name in the table.
+    ``table_name``: name of the metric in the table of the report.
     """
-    n_proven = sum(
-        row.metric == metric and row.proven is not None and not PAIR.search(row.model)
+    for row in report.rows:
+        if row.metric == table_name and not row.subgroup:
+            for match in filter(None, map(_BEYOND_CLIP.fullmatch, row.notes)):
+                model_text = described_model(report, match["model"])
+                yield f"{match['count']} of {match['n']} errors of {model_text}"
+
+
+def _beyond_clip_sentences(report, table_name):
+    """Yield sentences on holdout errors beyond the clip of a metric that has a proven interval.
+
+    ``table_name``: name of the metric in the table of the report.
+    """
+    n_proven_rows = sum(
+        row.metric == table_name and row.proven is not None and not PAIR.search(row.model)
         for row in report.rows
     )
-    bound = "The proven intervals of single models give"
-    if n_proven == 1:
-        bound = "The proven interval gives"
-    if not n_proven:
+    subject_and_verb = "The proven intervals of single models give"
+    if n_proven_rows == 1:
+        subject_and_verb = "The proven interval gives"
+    if not n_proven_rows:
         return
-    texts = list(_beyond_clip_texts(report, metric))
+    texts = list(_beyond_clip_texts(report, table_name))
     if 0 < len(texts) <= MAX_ESTIMATES:
         yield f"In the holdout, {listed(texts)} exceeded this limit."
     elif not texts and report.version:  # earlier reports do not state the number
         yield "No error in the holdout exceeded this limit."
     yield (
-        f"{bound} no upper bound for the mean of unclipped errors, which is at least as large as "
-        "that of clipped ones."
+        f"{subject_and_verb} no upper bound for the mean of unclipped errors, which is at least as "
+        "large as that of clipped ones."
     )
 
 
-def _unclipped_comparisons(report, name):
-    """Return the comparisons of models that do not clip a metric, in words; empty without any.
+def _unclipped_comparisons_text(report, metric_name):
+    """Return "differences", "skill scores" or both if they use unclipped errors, else "".
 
-    ``name``: of the metric, without the detail in parentheses.
+    ``metric_name``: name of the metric without the detail in parentheses.
     """
-    comparisons = {
+    is_present_by_noun = {
         "differences": any(
-            row.metric == name and " minus " in row.model and not row.subgroup
+            row.metric == metric_name and " minus " in row.model and not row.subgroup
             for row in report.rows
         ),
-        "skill scores": any(row.metric == f"skill score ({name})" for row in report.rows),
+        "skill scores": any(row.metric == f"skill score ({metric_name})" for row in report.rows),
     }
-    return listed([words for words, is_present in comparisons.items() if is_present])
+    return listed([noun for noun, is_present in is_present_by_noun.items() if is_present])
 
 
-def _sentences_on_missing_intervals(report, letter_of_model):
-    """Yield sentences on the estimates without an interval, with the first note on each."""
+def _sentences_on_missing_intervals(report, letter_by_model_name):
+    """Yield sentences on the estimates without an interval, with the first note of their rows."""
     rows_by_reason = {}
     for row in report.rows:
         if not math.isfinite(row.lower):
@@ -587,20 +597,20 @@ def _sentences_on_missing_intervals(report, letter_of_model):
         difference_rows = [
             row for row in rows if PAIR.search(row.model) or " minus " in row.subgroup
         ]
-        names = [
-            f"{with_article(row)} of {short_name(report, row, letter_of_model)}"
+        phrases = [
+            f"{with_article(row)} of {short_name(report, row, letter_by_model_name)}"
             for row in rows
             if row not in difference_rows
         ]
-        names += estimate_phrases(difference_rows)
-        estimates = listed(names)
-        if len(names) > MAX_ESTIMATES:
-            estimates = f"{len(rows)} estimates"
+        phrases += estimate_phrases(difference_rows)
+        estimates_text = listed(phrases)
+        if len(phrases) > MAX_ESTIMATES:
+            estimates_text = f"{len(rows)} estimates"
         has_value = any(math.isfinite(row.value) for row in rows)
-        lack = f"There is no interval for {estimates}"
+        claim = f"There is no interval for {estimates_text}"
         if not has_value:
-            lack = f"Neither an estimate nor an interval could be computed for {estimates}"
+            claim = f"Neither an estimate nor an interval could be computed for {estimates_text}"
         if reason == _UNDEFINED_NOTE:
-            yield f"{lack}, because the score is undefined for these records."
+            yield f"{claim}, because the score is undefined for these records."
         else:
-            yield f"{lack}. The reason in the report is “{reason}”"
+            yield f"{claim}. The reason in the report is “{reason}”"

@@ -22,7 +22,7 @@ _PROSE_NAMES = {
 }
 #: Start of the names of areas under the ROC curve.
 AUC = "roc_auc"
-#: Method of rows under a level of privacy.
+#: Method of rows that pass through noise.
 NOISE = "through noise"
 #: Last words of names of metrics that have an article in prose.
 _NOUNS = (
@@ -47,11 +47,11 @@ _AVERAGES = ("macro", "micro", "weighted", "samples")
 
 
 def name_of_units(report):
-    """Return the name of the sampling units, such as nodes of a network or time steps of dates."""
+    """Return the plural name of the sampling units, such as "records", "nodes" or "days"."""
     if report.rows[0].target.startswith(NODES_TARGET) and report.units[1] == "records":
         return "nodes"
-    in_target = _TIME_STEPS.match(report.rows[0].target)
-    return in_target[1] if in_target else report.units[1]
+    time_step_match = _TIME_STEPS.match(report.rows[0].target)
+    return time_step_match[1] if time_step_match else report.units[1]
 
 
 def model_names(report):
@@ -61,7 +61,7 @@ def model_names(report):
 
 
 def described_model(report, model):
-    """Return the name of a model without refits and without parameters that do not describe it."""
+    """Return a model's name without its refit frequency, random_state, n_jobs and verbose."""
     return _UNNAMED_PARAMETERS.sub("", model.removesuffix(f", refitted {report.refit}"))
 
 
@@ -78,52 +78,55 @@ def listed(texts):
 
 
 def metric_in_prose(metric_name):
-    """Return the name of a metric in prose, from its name in a row without the parentheses."""
-    base, _, average = metric_name.rpartition("_")
+    """Return the name of a metric in prose, from its name without a detail in parentheses."""
+    unaveraged_name, _, average = metric_name.rpartition("_")
     if average in _AVERAGES:
-        return f"{average}-averaged {metric_in_prose(base)}"
+        return f"{average}-averaged {metric_in_prose(unaveraged_name)}"
     return _PROSE_NAMES.get(metric_name, metric_name.removeprefix(NEGATIVE).replace("_", " "))
 
 
 def estimate_phrases(rows):
-    """Return the metrics of rows in prose, followed by phrases on the metrics of differences."""
-    names_by_difference = {"": [], "between models": [], "between subgroups": []}
+    """Return a list of phrases: the metrics of rows, then "differences between models in <...>".
+
+    Rows of differences share one phrase, those between subgroups another one.
+    """
+    metrics_by_comparison = {"": [], "between models": [], "between subgroups": []}
     for row in rows:
-        difference = "between models" if " minus " in row.model else ""
-        difference = "between subgroups" if " minus " in row.subgroup else difference
-        names_by_difference[difference].append(with_article(row))
-    phrases = list(dict.fromkeys(names_by_difference.pop("")))
-    for difference, names in names_by_difference.items():
-        noun = "the difference" if len(names) == 1 else "differences"
-        if names:
-            phrases.append(f"{noun} {difference} in {listed([*dict.fromkeys(names)])}")
+        comparison = "between models" if " minus " in row.model else ""
+        comparison = "between subgroups" if " minus " in row.subgroup else comparison
+        metrics_by_comparison[comparison].append(with_article(row))
+    phrases = list(dict.fromkeys(metrics_by_comparison.pop("")))
+    for comparison, metrics in metrics_by_comparison.items():
+        noun = "the difference" if len(metrics) == 1 else "differences"
+        if metrics:
+            phrases.append(f"{noun} {comparison} in {listed([*dict.fromkeys(metrics)])}")
     return phrases
 
 
 def with_article(row):
-    """Return the metric of a row in prose, with the article that it needs."""
+    """Return the metric of a row in prose, with the article "the" if it needs one."""
     if row.metric.startswith("skill score"):
         return "the skill score"
     return noun_phrase(metric_in_prose(row.metric.partition(" (")[0]))
 
 
 def noun_phrase(prose_name):
-    """Return the name of a metric in prose, with the article that it needs."""
+    """Return the prose name of a metric, with the article "the" if it needs one."""
     return f"the {prose_name}" if prose_name.endswith(_NOUNS) else prose_name
 
 
-def short_name(report, row, letter_of_model):
-    """Return the letter or the name of a row's model, with the subgroup of the row.
+def short_name(report, row, letter_by_model_name):
+    """Return "model <letter>" or the name of a row's model, with "for <subgroup>" if it has one.
 
-    ``letter_of_model``: letters that replace names of models in the table.
+    ``letter_by_model_name``: letters of models in the table of the report; may be empty.
     """
-    name = short_model(report, row.model, letter_of_model)
+    name = short_model(report, row.model, letter_by_model_name)
     return f"{name} for {row.subgroup}" if row.subgroup else name
 
 
-def short_model(report, model, letter_of_model):
-    """Return the letter of a model in the table, or its name if it has none."""
-    letter = letter_of_model.get(model)
+def short_model(report, model, letter_by_model_name):
+    """Return "model <letter>" for a model with a letter, else the name of the model."""
+    letter = letter_by_model_name.get(model)
     return described_model(report, model) if letter is None else f"model {letter}"
 
 

@@ -67,8 +67,8 @@ from sklearn_bdp.report.measures import (
     classes_of,
     compute_score,
     is_label,
-    measure_of,
     named_metrics,
+    resolve_measure,
 )
 from sklearn_bdp.utils.hashing import object_digest, pickle_digest
 from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing
@@ -662,7 +662,7 @@ def _resolve_metric(scoring, models, y_train, *, n_outputs, is_private, name):
     for model_name, model in models.items():
         uses_default = scoring is None and isinstance(model, PrecomputedPredictions)
         resolving_model = fitted_models[0] if fitted_models and uses_default else model
-        measure = measure_of(scoring, resolving_model, y_train, n_outputs=n_outputs)
+        measure = resolve_measure(scoring, resolving_model, y_train, n_outputs=n_outputs)
         if is_private:
             measure = _through_mechanism(measure, model, y_train)
         if name is not None:
