@@ -164,8 +164,10 @@ def _exact_report(holdout, plan, context):
     secret_digest = records_digest(plan.order_bits, holdout.y, holdout.X)
     estimator = RowEstimator(plan, holdout, seed=int(secret_digest[:32], 16))
     settings = holdout.account.settings
-    totals = context.totals_before  # before the report
-    code_length, _ = next_code_length(totals, settings, is_report=True, n_attempts=context.n_attempts)
+    totals = context.totals_before
+    code_length, _ = next_code_length(
+        totals, settings, is_report=True, n_attempts=context.n_attempts
+    )
     log_alphas = row_log_alphas(
         plan, totals, settings, length=code_length, n_attempts=context.n_attempts
     )
@@ -237,7 +239,9 @@ def _proven_answers(plan, rows, context, code_length):
     # Columns of one element apply to all answers.
     columns["corrected"] = [1]
     columns["code_length"] = [code_length + math.log(max(1, plan.n_proven))]
-    return Answers(columns, batch=context.totals_before.number + 1, time=context.time, scales=scales)
+    return Answers(
+        columns, batch=context.totals_before.number + 1, time=context.time, scales=scales
+    )
 
 
 def _scale_by_quantity_name(proven_rows):

@@ -626,8 +626,10 @@ class ScoredRecords:
         low, high = measure.score_range
         statistic = measure.metric.unit_statistic._replace(left_out=MEAN_LEFT_OUT)
         scores = low + (high - low) * unit_scores
-        needs_no_codes = self.y.dtype.kind == "f" or self.y.ndim > 1 or statistic.cells is None
-        y = np.zeros(len(unit_scores)) if needs_no_codes else self.label_codes(model_name)[0]
+        has_no_outcomes = (
+            self.y.dtype.kind == "f" or self.y.ndim > 1 or statistic.outcome_masks is None
+        )
+        y = np.zeros(len(unit_scores)) if has_no_outcomes else self.label_codes(model_name)[0]
         return statistic, y, -scores if statistic.is_negated else scores
 
     def _targets_and_predictions(self, measure, model_name):
