@@ -183,8 +183,8 @@ class HoldoutFitJob:
         """
         setup = self.setup
         start_time = time.perf_counter()
-        context = task.context or NullCallbackContext()  # callbacks get no data
-        context.call_on_fit_task_begin(estimator=self.caller)
+        callback_context = task.context or NullCallbackContext()  # callbacks get no data
+        callback_context.call_on_fit_task_begin(estimator=self.caller)
         try:
             model = fit_candidate(setup, task.candidate, memory)
         except Exception as error:
@@ -195,7 +195,7 @@ class HoldoutFitJob:
             fit_time = time.perf_counter() - start_time
             return FitResult(fit_time=fit_time, error=traceback.format_exc())
         finally:
-            context.call_on_fit_task_end(estimator=self.caller)
+            callback_context.call_on_fit_task_end(estimator=self.caller)
         fit_time = time.perf_counter() - start_time
         memory = memory or PrefixMemory()
         # Before the model scores the holdout, so that no key depends on the holdout.
@@ -408,13 +408,13 @@ class PrefixMemory:
     def cached_predictor(self, model, X, X_name, *, metric=None):
         """Return ``model``, or a pipeline that takes transformed records of ``X`` from this cache.
 
-        ``model``: the model fitted in the most recent block of :meth:`attach`. It is returned
-        itself unless it is a pipeline whose transformers all have digests, and if ``metric``, which
-        may be None, uses more than predictions. ``X_name``: name of the records ``X``, fixed for
-        each ``fit_data_name`` of :meth:`attach`.
+        ``model``: fitted in the most recent block of :meth:`attach`. It is returned itself unless
+        it is a pipeline whose transformers all have digests in this cache, and if ``metric`` (may
+        be None) uses more than predictions. ``X_name``: name of the records ``X``, fixed for each
+        ``fit_data_name`` of :meth:`attach`.
         """
-        is_custom_score = metric is not None and not metric.uses_predictions_only
-        if is_custom_score or not self._step_digests or type(model) is not Pipeline:
+        uses_more_than_predictions = metric is not None and not metric.uses_predictions_only
+        if uses_more_than_predictions or not self._step_digests or type(model) is not Pipeline:
             return model
         cache_key = (*self._step_digests, ("records", X_name))
         return SharedPipeline(model, self, cache_key, num_samples(X))
@@ -603,9 +603,8 @@ def _run_chunk(chunk_index, job, tasks):
 class ModelStore:
     """Fitted models of candidates: the best one in memory, the others on disk or to be refitted.
 
-    "Best" refers to the cross-validated score. Models other than the best one are dropped if they
-    can be refitted identically, and stay in memory if they cannot be pickled. A *row* is the
-    candidate's row in ``cv_results_``, or the tuple of its columns in selectors.
+    "Best" refers to the cross-validated score. Models that cannot be pickled stay in memory. A
+    *row* is the candidate's row in ``cv_results_``, or the tuple of its columns in selectors.
     """
 
     def __init__(self):
@@ -618,9 +617,10 @@ class ModelStore:
     def put(self, row, model, *, cv_score, repeatable):
         """Add the model of a row.
 
-        The better one of this model and the best one so far stays in memory, and the other one is
-        stored, or dropped if it is repeatable. ``cv_score``: the model's cross-validated score, in
-        the same units for all models; ``repeatable``: whether a new fit would be identical.
+        The better one of this model and the best one so far stays in memory. The other one is
+        dropped if it is repeatable, else stored on disk, or in memory if it cannot be pickled.
+        ``cv_score``: the model's cross-validated score, in the same units for all models;
+        ``repeatable``: whether a new fit would be identical.
         """
         new_and_leader = [(cv_score, row, repeatable, model), self._leader]
         worse_entry, self._leader = sorted(new_and_leader, key=operator.itemgetter(0))
@@ -844,10 +844,10 @@ class Verifier:
         self.pending_results[task.row] = replace(fit_result, model=None)
 
     def _check_row_wise(self, model, candidate):
-        """Warn or raise if training records change predictions or scores of each other.
+        """Check whether training records change predictions or scores of each other.
 
-        A candidate with an empty tuple of columns is not checked. See
-        :class:`~sklearn_bdp.diagnostics.scores.BatchDependenceCheck`.
+        :class:`~sklearn_bdp.diagnostics.scores.BatchDependenceCheck` may warn or raise. A candidate
+        with an empty tuple of columns is not checked.
         """
         if candidate.columns != ():
             X = select_columns(self.setup.X, candidate.columns)
@@ -929,9 +929,9 @@ class Verifier:
         candidates : list of Candidate or tuple
             A tuple is the columns of a candidate.
         cv_scores : sequence of float
-            Cross-validated scores in [0, 1]. About a candidate with NaN the holdout is not queried.
+            Cross-validated scores in [0, 1]. The holdout is not queried about candidates with NaN.
         rows : list or None
-            Row of each candidate, under which :meth:`fit` or :meth:`add_result` had its result.
+            Row of each candidate, under which ``pending_results`` may have the result of its fit.
             None: the candidates are fitted here.
         secondary : dict or None
             Cross-validated scores of all candidates in [0, 1], by name of a secondary metric.
@@ -972,9 +972,9 @@ class Verifier:
                 query.selection_score = float(selection_score)
         # Constant predictions do not fail. They do not count, so an error is raised if all other
         # candidates failed.
-        errors = [query.fit_result.error or None for query in queries if query.columns != ()]
+        tracebacks = [query.fit_result.error or None for query in queries if query.columns != ()]
         report_failed_fits(
-            errors,
+            tracebacks,
             self.setup.error_score,
             estimator=self.setup.estimator,
             X=self.setup.X,
@@ -991,9 +991,9 @@ class Verifier:
     def _answer_all(self, queries, secondary_names, n_train):
         """Query the holdout about all candidates with scores, and set the answers of the queries.
 
-        ``queries``: one for each candidate on the metric that ranks, with those on secondary
-        metrics; ``n_train``: number of training records behind a cross-validated score. If the
-        holdout has a budget, secondary metrics are a second batch.
+        ``queries``: query about each candidate on the metric that ranks, which contains those on
+        secondary metrics; ``n_train``: number of training records behind a cross-validated score.
+        If the holdout has a budget, queries on secondary metrics are a second batch.
         """
         ranking_queries = list(filter(_has_scores, queries))
         queries_with_cv_score = [query for query in queries if math.isfinite(query.cv_score)]
@@ -1018,9 +1018,10 @@ class Verifier:
         self._ranged_metrics = {None: metric, **secondary}
 
     def _fit_with_score(self, candidates, cv_scores):
-        """Fit the candidates with a cross-validated score; return the columns of all candidates.
+        """Fit the candidates with a cross-validated score; return the list of all rows.
 
-        ``cv_scores``: in [0, 1]; NaN: the candidate is not fitted.
+        A row is the ``columns`` of a candidate. ``cv_scores``: in [0, 1]; NaN: the candidate is not
+        fitted.
         """
         rows = [candidate.columns for candidate in candidates]
         indices_with_score = np.flatnonzero(np.isfinite(cv_scores))
@@ -1078,9 +1079,10 @@ class Verifier:
         """Return the CandidateQuery about a fitted candidate on one metric.
 
         ``name``: of a secondary metric, None for the metric that ranks. ``fit_result``: FitResult
-        of the candidate, with all metrics. ``cv_score``: on this metric, in [0, 1]; the query has
-        NaN instead if the fit failed. ``find_reference``: function without arguments that returns
-        the TrainingReference, None if no metric lacks a proven bound.
+        of the candidate, with all metrics. ``cv_score``: cross-validated score on this metric, in
+        [0, 1]. After a failed fit the query on the metric that ranks has NaN instead.
+        ``find_reference``: function without arguments that returns the TrainingReference, None if
+        all metrics have a proven bound.
         """
         metric_result = fit_result
         if name is not None:

@@ -198,22 +198,27 @@ def _check_dates_of_tables(dates, tables):
         )
 
 
-def _check_before_holdout(dates, holdout):
+def _check_before_holdout(train_dates, holdout):
     """Raise ValueError unless all training records have dates before those of the holdout.
 
-    ``dates``: array of the dates of the training records, or None. ``holdout``: ReusableHoldout.
-    Nothing is compared if one of them has no dates, or if their dates have different dtypes.
+    ``train_dates``: array of the dates of the training records, or None. ``holdout``:
+    ReusableHoldout. Nothing is compared if one of them has no dates, or if their dates have
+    different kinds of dtypes.
     """
     calendar = holdout.dependence.sampling_scheme(holdout.n).calendar
     holdout_dates = None if calendar is None else calendar.dates
     if holdout_dates is None:
         holdout_dates = index_dates(holdout.X)
-    if dates is None or holdout_dates is None or dates.dtype.kind != holdout_dates.dtype.kind:
+    if (
+        train_dates is None
+        or holdout_dates is None
+        or train_dates.dtype.kind != holdout_dates.dtype.kind
+    ):
         return
-    if not dates.max() < holdout_dates.min():
+    if not train_dates.max() < holdout_dates.min():
         raise ValueError(
             "X must hold records from before the holdout, whose labels were known before its first "
             f"outcome: the holdout begins at {date_text(holdout_dates.min())}, and X has rows "
-            f"until {date_text(dates.max())}. Call fit(X[train], y[train]) with train = "
+            f"until {date_text(train_dates.max())}. Call fit(X[train], y[train]) with train = "
             "search.train_indices_ (.iloc[train] in pandas). The holdout was not queried."
         )

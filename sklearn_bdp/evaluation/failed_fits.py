@@ -114,7 +114,7 @@ def missing_values_text(X, estimator, table="X"):
 
 
 def _columns_with_missing_values(X):
-    """Return a dict of the columns with missing values; values are sets of "NaN" and "infinity".
+    """Return a dict of columns with missing or infinite values, as sets of "NaN" and "infinity".
 
     Keys are names of columns in a frame, and positions in a two-dimensional array or sparse matrix.
     The dict is empty for other data.

@@ -43,7 +43,7 @@ class FitData:
         return not (isinstance(self.horizon, numbers.Integral) and self.horizon == 1)
 
     def values(self):
-        """Return all arguments in the order of the fields, for a digest."""
+        """Return a tuple of all arguments in the order of the fields."""
         return tuple(vars(self).values())
 
     def with_checked_groups(self, meta_estimator):
@@ -95,7 +95,7 @@ def check_records(estimator, X, y, table="X"):
     pipelines do, and if ``X`` is neither an array nor a frame. ``table``: name of the records in
     messages, "X" or "X_val".
     """
-    _check_order(X, y)
+    _check_argument_order(X, y)
     if np.iscomplexobj(X) or (y is not None and np.iscomplexobj(y)):
         raise ValueError("Complex data not supported: X and y must be real.")
     check_supported_values(table, X)
@@ -121,16 +121,13 @@ def check_records(estimator, X, y, table="X"):
         raise ValueError(f"Input {missing_text}The holdout was not queried.") from error
 
 
-def _check_order(X, y):
-    """Raise ValueError if ``X`` is a one-dimensional numeric array and ``y`` has several columns.
-
-    The arguments are probably swapped.
-    """
+def _check_argument_order(X, y):
+    """Raise ValueError if ``X`` is a one-dimensional array of numbers, but ``y`` has columns."""
     shape = getattr(X, "shape", ())
     targets_shape = getattr(y, "shape", ())
     dtype = getattr(X, "dtype", None)
-    is_column = len(shape) == 1 and getattr(dtype, "kind", "O") in "biuf"
-    if is_column and len(targets_shape) == 2 and targets_shape[1] > 1:
+    is_numeric_vector = len(shape) == 1 and getattr(dtype, "kind", "O") in "biuf"
+    if is_numeric_vector and len(targets_shape) == 2 and targets_shape[1] > 1:
         raise ValueError(
             f"X has one column of numbers, and y has {targets_shape[1]} columns: they seem to be "
             "swapped. Pass fit(X, y), with one record per row of X. The holdout was not queried."

@@ -75,8 +75,9 @@ class CVFitJob:
         """Fit and score the candidate of a :class:`FitTask` on the fold; return its FoldScores.
 
         Weighted sum and power sums are not set. A failed fit has its traceback in
-        ``sklearn_result``, or raises its error if ``error_score`` is "raise". Contract errors of
-        scorers are raised. ``memory``: :class:`PrefixMemory` that the candidates of a worker share.
+        ``sklearn_result``, or raises its error if ``error_score`` is "raise". An error in
+        ``contract_error`` of the ScorerRecord is raised. ``memory``: :class:`PrefixMemory` that the
+        candidates of a worker share.
         """
         estimator = clone(self.estimator)
         scorer_record = ScorerRecord(None if self.options["return_train_score"] else memory)
@@ -240,20 +241,20 @@ class FinishedFits:
         self._n_bytes_left -= 0 if fold_scores.scores is None else fold_scores.scores.nbytes
         while self._n_bytes_left < 0:
             # For each row with per-record scores: the list of its FoldScores.
-            results_of_rows = [
-                list(results_by_fold.values())
-                for results_by_fold in self._fold_scores_by_row.values()
-                if any(result.scores is not None for result in results_by_fold.values())
+            fold_scores_of_rows = [
+                list(fold_scores_by_fold.values())
+                for fold_scores_by_fold in self._fold_scores_by_row.values()
+                if any(result.scores is not None for result in fold_scores_by_fold.values())
             ]
-            if len(results_of_rows) < 2:
+            if len(fold_scores_of_rows) < 2:
                 return
             mean_scores = []
-            for row_results in results_of_rows:
-                counts_and_sums = [result.power_sums[:2] for result in row_results]
+            for row_fold_scores in fold_scores_of_rows:
+                counts_and_sums = [result.power_sums[:2] for result in row_fold_scores]
                 fold_means = [score_sum / max(n, 1) for n, score_sum in counts_and_sums]
                 mean_scores.append(np.mean(fold_means))
             worst_index = int(np.argmin(np.nan_to_num(mean_scores, nan=-np.inf)))
-            for result in results_of_rows[worst_index]:
+            for result in fold_scores_of_rows[worst_index]:
                 if result.scores is not None:
                     self._n_bytes_left += result.scores.nbytes
                     result.scores = None
@@ -294,31 +295,45 @@ class FinishedFits:
             return variance, np.nan
         return variance, max(1.0, float(fourth_central_moment) / variance**2)
 
+    def _fold_scores_of_row(self, row, n_folds):
+        """Return a list of the FoldScores of a row on each fold, None for an unfinished fold."""
+        return [self._fold_scores_by_row[row].get(fold_index) for fold_index in range(n_folds)]
+
     def weighted_score(self, row, n_folds):
         """Return the weighted score of a row in [0, 1], which predicts the holdout score of nodes.
 
         NaN if a fold is unfinished or has no weighted sum. ``n_folds``: number of all folds.
         """
-        row_results = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
-        if any(result is None or result.weighted_sum is None for result in row_results):
+        row_fold_scores = self._fold_scores_of_row(row, n_folds)
+        if any(
+            fold_scores is None or fold_scores.weighted_sum is None
+            for fold_scores in row_fold_scores
+        ):
             return math.nan
-        return float(np.clip(math.fsum(result.weighted_sum for result in row_results), 0.0, 1.0))
+        weighted_score = math.fsum(fold_scores.weighted_sum for fold_scores in row_fold_scores)
+        return float(np.clip(weighted_score, 0.0, 1.0))
 
     def unclipped_score(self, row, n_folds):
         """Return the mean over folds of a row's scores without clipping, in score units.
 
         NaN if a fold is unfinished or has no Clipping. ``n_folds``: number of all folds.
         """
-        row_results = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
-        if any(result is None or result.clipping is None for result in row_results):
+        row_fold_scores = self._fold_scores_of_row(row, n_folds)
+        if any(
+            fold_scores is None or fold_scores.clipping is None for fold_scores in row_fold_scores
+        ):
             return math.nan
-        clippings = [result.clipping for result in row_results]
+        clippings = [fold_scores.clipping for fold_scores in row_fold_scores]
         return math.fsum(clipping.unclipped_sum / clipping.n for clipping in clippings) / n_folds
 
     def clipping(self, row):
         """Return the sum of the Clippings of a row's folds, None if no fold has one."""
-        row_results = self._fold_scores_by_row[row].values()
-        clippings = [result.clipping for result in row_results if result.clipping is not None]
+        row_fold_scores = self._fold_scores_by_row[row].values()
+        clippings = [
+            fold_scores.clipping
+            for fold_scores in row_fold_scores
+            if fold_scores.clipping is not None
+        ]
         return functools.reduce(operator.add, clippings) if clippings else None
 
     def predictions(self, row, n_folds, metric_name):
@@ -326,13 +341,15 @@ class FinishedFits:
 
         None if the row has none on one of the ``n_folds`` folds.
         """
-        row_results = [self._fold_scores_by_row[row].get(index) for index in range(n_folds)]
+        row_fold_scores = self._fold_scores_of_row(row, n_folds)
         if any(
-            result is None or metric_name not in (result.predictions or {})
-            for result in row_results
+            fold_scores is None or metric_name not in (fold_scores.predictions or {})
+            for fold_scores in row_fold_scores
         ):
             return None
-        return Predictions.concatenate([result.predictions[metric_name] for result in row_results])
+        return Predictions.concatenate(
+            [fold_scores.predictions[metric_name] for fold_scores in row_fold_scores]
+        )
 
     def scores(self, row, test_positions, n_train):
         """Return a row's score in [0, 1] on each training record, and the index of its test fold.
@@ -341,15 +358,15 @@ class FinishedFits:
         -1. The result is None if a fold is unfinished or has no scores of records.
         ``test_positions``: an array for each fold; ``n_train``: number of training records.
         """
-        results_by_fold = self._fold_scores_by_row[row]
-        if len(results_by_fold) < len(test_positions) or any(
-            result.scores is None for result in results_by_fold.values()
+        fold_scores_by_fold = self._fold_scores_by_row[row]
+        if len(fold_scores_by_fold) < len(test_positions) or any(
+            result.scores is None for result in fold_scores_by_fold.values()
         ):
             return None
         scores = np.full(n_train, np.nan)
         test_fold_indices = np.full(n_train, -1)
         for fold_index, positions in enumerate(test_positions):
-            scores[positions] = results_by_fold[fold_index].scores
+            scores[positions] = fold_scores_by_fold[fold_index].scores
             test_fold_indices[positions] = fold_index
         return scores, test_fold_indices
 
@@ -379,7 +396,7 @@ def _predictions_from_json(content):
 
 
 def tested_units(holdout_split, folds):
-    """Return the code of the sampling unit of each test record, and a reason against estimates.
+    """Return the code of the sampling unit of each test record, and a reason why it has none.
 
     Codes are integers, equal for records of one unit, in the order of the folds. The reason states
     why the variation of predictions between units cannot be estimated, and is empty if it can. The
@@ -582,11 +599,11 @@ class CrossValidation:
 
         def row_score(row):
             """Return a row's cross-validated score in score units, NaN if a fold is unfinished."""
-            fold_scores = [
+            scores_of_folds = [
                 self._ranking_score(sklearn_results_by_fit.get((row, fold_index)))
                 for fold_index in range(n_folds)
             ]
-            return self._weighted_or_mean(row, n_folds, float(np.mean(fold_scores)))
+            return self._weighted_or_mean(row, n_folds, float(np.mean(scores_of_folds)))
 
         def on_result(job, task, result):
             """Keep a FitResult of a HoldoutFitJob, or the FoldScores of a CVFitJob."""
@@ -635,7 +652,7 @@ class CrossValidation:
         return HoldoutFitJob(self.verifier.setup, self.search), tasks_with_context
 
     def _store_fold(self, job, task, fold_scores):
-        """Store the FoldScores of one fit, with power sums and weighted sum, in ``finished_fits``.
+        """Add the FoldScores of one fit to ``finished_fits``.
 
         ``job``: CVFitJob of the fold; ``task``: FitTask of the candidate.
         """
@@ -669,8 +686,8 @@ class CrossValidation:
     def _match_nodes(self, splits):
         """Set ``_node_weights``, ``n_train`` and ``notes`` from the folds.
 
-        Weights are None unless records are nodes of a network that can be matched. ``n_train`` is
-        the effective number of weighted nodes, or the number of all training records.
+        Weights are None unless the split has a node matching with enough nodes. ``n_train`` is the
+        effective number of weighted nodes, or without weights the number of all training records.
         """
         matching = self.holdout_split.node_matching
         self.n_train = num_samples(self.holdout_split.X)
@@ -780,11 +797,11 @@ class CrossValidation:
             if not isinstance(metric, ApproximateMetric):
                 continue
             metric_name = self.metric_name if name is None else name
-            if metric.function_name:
+            if metric.function_name:  # one score of pooled predictions for each row
                 n_rows = len(self.results[f"mean_test_{metric_name}"])
                 rows = range(self.first_row, n_rows)
                 scores = [self.reference(row, name).score for row in rows]
-            else:
+            else:  # scores on folds
                 column_names = [
                     f"split{fold_index}_test_{metric_name}"
                     for fold_index in range(len(self.splits))

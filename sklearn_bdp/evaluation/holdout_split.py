@@ -156,8 +156,8 @@ class HoldoutSplit:
     def from_validation_set(cls, fit_data, correlation) -> Self:
         """Return the split in which the validation set of the user is the holdout.
 
-        Groups and models with a number of records may describe the records of ``X`` followed by
-        those of ``X_val``. In that case the tables must be a valid split of all these records.
+        Groups and models with a fixed number of records may describe the records of ``X`` followed
+        by those of ``X_val``. In that case the tables must be a valid split of all these records.
 
         Parameters
         ----------
@@ -478,8 +478,8 @@ def _make_split_note(config, fit_data, seed):
 def _make_training_data(holdout_split, groups, estimator):
     """Return the training records as :class:`TrainingData`.
 
-    ``groups``: labels as passed to ``fit``, or None; if the training records have no model, these
-    groups are its units.
+    ``groups``: labels as passed to ``fit``, or None. They declare dependent groups if the training
+    records have no dependence model and all records of ``groups`` are training records.
     """
     X = holdout_split.X
     y = holdout_split.y

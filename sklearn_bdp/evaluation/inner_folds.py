@@ -39,8 +39,8 @@ def _folds_of_model(cv, holdout_split):
     """Return folds that follow the dependence model of the training records, or ``cv``.
 
     Folds are pairs of training and test positions. ``cv``: None (5 folds) or a number of folds. It
-    is returned if the training records have no model or are independent, unless the model has a
-    fixed number of records.
+    is returned if the split has no node matching, and the training records have no model or one of
+    independent records of any number.
     """
     n_splits = 5 if cv is None else cv
     if holdout_split.node_matching is not None:

@@ -208,8 +208,10 @@ def _public_scorer(estimator, scoring, metric):
     a scorer of ``metric``, or ``scoring`` itself if ``metric`` is None.
     """
     is_package_name = isinstance(scoring, str) and scoring not in get_scorer_names()
-    is_sklearn = scoring is None or isinstance(scoring, str) or hasattr(scoring, "_score_func")
-    if is_sklearn and not is_package_name:
+    is_sklearn_scoring = (
+        scoring is None or isinstance(scoring, str) or hasattr(scoring, "_score_func")
+    )
+    if is_sklearn_scoring and not is_package_name:
         return check_scoring(estimator, scoring)
     return scoring if metric is None else MetricScorer(metric)
 
@@ -737,7 +739,7 @@ class DetachedHoldout:
     next_code_length : float
         Code length of the next query at the time of the copy, in nats.
     remaining_budget : int or None
-        Number of corrected answers that were left; None without a budget.
+        Number of answers that could still be corrected; None without a budget.
     record_fingerprints : object
         Truncated digests of holdout records, to recognize them.
     """
@@ -824,8 +826,8 @@ class HoldoutEstimatorMixin:
         pickle therefore contains the holdout records. The copy predicts and shows everything that
         was released (``cv_results_``, ``certificate_``, ``holdout_.history()``). To recognize
         holdout records that are passed to it later, it keeps a truncated digest of each holdout
-        record that differs from all others, if a fit was passed these records. Fitting it again
-        needs ``set_params(holdout=...)``.
+        record that differs from all other records, if training and holdout records were passed to
+        the same fit. Fitting it again needs ``set_params(holdout=...)``.
 
         Returns
         -------
@@ -907,9 +909,9 @@ class FinalReportMixin(HoldoutEstimatorMixin):
             A baseline whose difference to the model is reported, too: an estimator fitted on
             ``X[train_indices_]``, or predictions of the holdout records. The variance of the
             difference to an estimator is estimated by cross-validation, on the folds of a search.
-            In time also
-            ``"naive"`` (the last known target) and ``"seasonal-7"`` (that of seven dates before);
-            of a feature selector also ``"fixed"``, the model of the fixed features alone.
+            Under ``correlation="time"`` also ``"naive"`` (the last known target) and
+            ``"seasonal-7"`` (the last known target a multiple of seven dates before). For a feature
+            selector also ``"fixed"``, the model of the fixed features alone.
         by, per, joint : object
             As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
         refit_every : int or timedelta, default=None

@@ -450,23 +450,23 @@ class BudgetDisplay(Display):
         text_color = rcParams["text.color"]
         background = ax.get_facecolor()
         batch_numbers = np.arange(1, len(self.nats) + 1)
-        corrected_batches = np.flatnonzero(self.n_above)
+        corrected_indices = np.flatnonzero(self.n_above)
         style = {"color": BLUE, "lw": 1.5, "marker": "o", "mfc": background, "ms": 5}
         style |= kwargs
         (self.line_,) = ax.plot(batch_numbers, self.nats, label="batch", **style)
-        if corrected_batches.size:
+        if corrected_indices.size:
             label = "batch with corrected answers (how many)"
             style = {"ls": "none", "marker": "s", "ms": 7, "color": text_color}
             ax.plot(
-                batch_numbers[corrected_batches], self.nats[corrected_batches], label=label, **style
+                batch_numbers[corrected_indices], self.nats[corrected_indices], label=label, **style
             )
         if self.next_nats is not None:
             style = {"ls": "none", "marker": "D", "mfc": background, "mec": RED}
             ax.plot([len(batch_numbers) + 1], [self.next_nats], label="next query", **style)
-        for i in corrected_batches:
+        for index in corrected_indices:
             ax.annotate(
-                f"{self.n_above[i]:,}",
-                (batch_numbers[i], self.nats[i]),
+                f"{self.n_above[index]:,}",
+                (batch_numbers[index], self.nats[index]),
                 xytext=(0, 7),
                 textcoords="offset points",
                 ha="center",

@@ -58,10 +58,10 @@ from sklearn.base import BaseEstimator, clone
 
 def bytes_digest(chunks: Iterable[bytes]) -> str:
     """Return the SHA-256 of joined bytes, in hexadecimal digits."""
-    state = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for chunk in chunks:
-        state.update(chunk)
-    return state.hexdigest()
+        sha256.update(chunk)
+    return sha256.hexdigest()
 
 
 def text_digest(*texts: str) -> str:
@@ -98,14 +98,14 @@ def _digest_of(values, object_digest):
     bytes, a tuple or a list. It returns a text that replaces the value, or None if pickle is to
     read it.
     """
-    state = hashlib.sha256()
-    pickler = pickle.Pickler(types.SimpleNamespace(write=state.update), protocol=4)
+    sha256 = hashlib.sha256()
+    pickler = pickle.Pickler(types.SimpleNamespace(write=sha256.update), protocol=4)
     pickler.fast = True  # no memo: shared objects are hashed like equal ones
     pickler.persistent_id = lambda value: (
         None if type(value) in _PICKLED_DIRECTLY else object_digest(value)
     )
     pickler.dump(values)
-    return state.hexdigest()
+    return sha256.hexdigest()
 
 
 def data_digest(*data):
@@ -976,9 +976,9 @@ def _is_non_deterministic(estimator):
 
 
 def _canonical_state(cls, state):
-    """Return parameters or attributes by name, with one form for values of the same meaning.
+    """Return a dict of parameters or attributes, with one form for values of the same meaning.
 
-    ``state``: these of an object of the class ``cls``, by name. For installed classes, those
+    ``state``: values by name, of an object of the class ``cls``. For installed classes, parameters
     without an effect on the fitted model, such as ``n_jobs``, are left out.
     """
     ignored_names = () if _installed_version(cls.__module__) is None else _EXECUTION_PARAMETERS
@@ -1079,7 +1079,7 @@ class ModelDigest:
         """Installed classes in the model and in the metrics of its keys, for :func:`fingerprint`.
 
         None if the model, or the metric of the last :meth:`key`, has code of the user, if the model
-        cannot be read, or if a pickle does not have its whole state.
+        cannot be read, or if an estimator in it overrides how pickle reads its state.
         """
         hasher = self._hasher
         if self.content is None or hasher.has_user_code or not hasher.pickles_are_complete:
@@ -1113,15 +1113,15 @@ def fingerprint(model, classes):
     It contains the digest of a pickle. None if the object cannot be pickled, or if code of the user
     has added functions to the installed ``classes``.
     """
-    state = hashlib.sha256()
-    pickler = pickle.Pickler(types.SimpleNamespace(write=state.update), protocol=5)
+    sha256 = hashlib.sha256()
+    pickler = pickle.Pickler(types.SimpleNamespace(write=sha256.update), protocol=5)
     bases = {base for cls in classes for base in cls.__mro__}
     members_of_bases = [_added_members(base) for base in bases]
     if any(callable(member) for members in members_of_bases for _, member in members):
         return None
     try:
         pickler.dump(model)
-        return repr(members_of_bases), sklearn.get_config(), state.hexdigest()
+        return repr(members_of_bases), sklearn.get_config(), sha256.hexdigest()
     except Exception:  # any error of an object's own methods
         return None
 
@@ -1145,7 +1145,10 @@ def _clone_digest(hasher, estimator):
 
 
 def _predictions_digest(estimator, X):
-    """Return a digest of the predictions of all methods for records, with rounded floats."""
+    """Return a digest of the predictions of three methods for records, with rounded floats.
+
+    If a method raises an error, the digest covers the type of the error.
+    """
     # Rounded, because the last bits may differ with the location of an array in memory.
     predictions_or_error_names: list = []
     for name in ("predict", "predict_proba", "decision_function"):

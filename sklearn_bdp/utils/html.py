@@ -15,7 +15,7 @@ BAD_COLOR = "#d1495b"
 
 
 def format_score(score, rounded=round):
-    """Return a score as text, with three decimals up to 1 in size and four digits or more above.
+    """Return a score as text: three decimals up to 1 in size, above at least four digits in total.
 
     Scores from 1,000 on have no decimals. Infinite scores and NaN are texts such as "inf".
     ``rounded``: function that rounds a number to an integer, such as ``math.floor`` for the lower
@@ -28,7 +28,7 @@ def format_score(score, rounded=round):
 
 
 def format_half_width(value):
-    """Return a half-width as text, a positive and finite one rounded up to three digits."""
+    """Return a half-width as text; positive finite ones are rounded up to 3 significant digits."""
     if not (math.isfinite(value) and value > 0):
         return f"{value:g}"
     n_decimals = 2 - math.floor(math.log10(value))
@@ -160,9 +160,11 @@ def _content_html(content):
         return f"<ul style='margin:.3em 0'>{list_items}</ul>"
     else:
         rows = headings_or_items  # pairs of a label and a text
-    tag = "<td style='text-align:left;vertical-align:top;padding:.15em .9em .15em 0'>"
-    lines = (tag + f"</td>{tag}".join(html.escape(str(cell)) for cell in row) for row in rows)
-    return "<table><tr>" + "</td></tr><tr>".join(lines) + "</td></tr></table>"
+    cell_tag = "<td style='text-align:left;vertical-align:top;padding:.15em .9em .15em 0'>"
+    rows_html = (
+        cell_tag + f"</td>{cell_tag}".join(html.escape(str(cell)) for cell in row) for row in rows
+    )
+    return "<table><tr>" + "</td></tr><tr>".join(rows_html) + "</td></tr></table>"
 
 
 def interval_svg(value, lower, upper, *, bounds=None, baseline=None):

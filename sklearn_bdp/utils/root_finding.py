@@ -20,7 +20,7 @@ def last_accepted(
 ) -> Any:
     """Return points at or before the last accepted ones on the way from ``safe`` to ``rejected``.
 
-    ``accepted`` takes an array of points and returns whether each is accepted. Points nearer to
+    ``accepted`` takes one or many points and returns whether each is accepted. Points nearer to
     ``safe`` than an accepted one must be accepted, too. The interval between an accepted and a
     rejected point is halved ``steps`` times, or until no interval is longer than ``tolerance``.
     Every point returned is ``safe`` itself or was accepted when tried, whatever the rounding. The
@@ -74,7 +74,7 @@ def doubled(accepted: Callable[[Any], Any], start: Any, *, largest: float = math
 def crossing(
     excess: Callable[[float], float], safe: float, rejected: float, *, rtol: float = 1e-9
 ) -> float:
-    """Return a point between ``safe`` and a root of ``excess``, with an ``excess`` of at most 0.
+    """Return a point with an ``excess`` of at most 0, near a root or nearer to ``safe``.
 
     ``excess`` is at most 0 at ``safe`` and positive at ``rejected``. Brent's method finds the root
     to about ``rtol`` relative to the larger end. From there, points nearer and nearer to ``safe``

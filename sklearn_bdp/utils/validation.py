@@ -266,7 +266,7 @@ def check_label_values(y):
 
 
 def is_missing(value):
-    """Return whether a value is NaN, None, or the missing value of pandas."""
+    """Return whether a value is NaN, None, or pandas' NA or NaT."""
     if isinstance(value, float | np.floating):
         return bool(np.isnan(value))
     return value is None or type(value).__name__ in ("NAType", "NaTType")
