@@ -38,7 +38,7 @@ from sklearn_bdp.utils.root_finding import doubled, last_whole
 from sklearn_bdp.utils.validation import check_array, check_boolean, check_integer, check_real
 
 SPLIT_FAILURE = 1e-3  # largest failure probability of the gap of a chain's `split`
-# The same of its `folds`: cross-validation has no guarantee, so that a short gap suffices.
+# Largest failure probability of the gap of a chain's `folds`, on which no guarantee depends.
 FOLD_FAILURE = 0.05
 ROW_SUM_TOLERANCE = 1e-8
 _DRIFT_CAVEAT = "A future unlike the past (drift) is not covered."
@@ -174,7 +174,7 @@ class MarkovChain(CorrelationModel):
         second_modulus = np.sort(np.r_[0.0, np.abs(eigenvalues)])[-2]
         self.spectral_gap_ = float(min(1.0, max(0.0, 1.0 - second_modulus)))
         self.contraction_ = 0.0
-        if len(matrix) > 1:  # plus a margin: rounding must not make it too small
+        if len(matrix) > 1:  # plus a margin for rounding errors
             singular_values = np.linalg.svd(scaled_matrix, compute_uv=False)
             second_singular_value = singular_values[1] + 1e-14 * len(matrix)
             self.contraction_ = float(min(1.0, max(0.0, second_singular_value)))

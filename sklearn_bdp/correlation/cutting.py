@@ -79,11 +79,11 @@ def gaps_to_training(model: Any, train: Array, holdout: Array) -> tuple[int | No
     -------
     gap_before, gap_after : int or None
         Records (or dates) between the holdout and the nearest training record before and after it;
-        None on a side without training records. With several sequences, ``gap_before`` is the
-        smallest of those in which both sides have records, negative if a training record is later
-        than a holdout record, and ``gap_after`` is None.
+        None if there is none. For :class:`ChainSequences`, ``gap_before`` is the smallest over
+        sequences with training and holdout records, negative if a training record is later than a
+        holdout record, and ``gap_after`` is None.
     """
-    # Records in one sequence; `Sequences` register a function of their own.
+    # For records in one order; ChainSequences and TimeOrdered register functions of their own.
     earlier_train = train[train < holdout.min()]
     later_train = train[train > holdout.max()]
     gap_before = int(holdout.min() - earlier_train.max() - 1) if earlier_train.size else None
@@ -93,24 +93,25 @@ def gaps_to_training(model: Any, train: Array, holdout: Array) -> tuple[int | No
 
 @singledispatch
 def n_split_components(model: Any, train: Array, test: Array) -> int:
-    """Return the number of components that have records on both sides of a split.
+    """Return the number of components that have training and test records.
 
     Parameters
     ----------
     model : CorrelationModel
         Model of the records.
     train, test : ndarray of int
-        Indices of the records of the two sides.
+        Indices of the training and of the test records.
 
     Returns
     -------
     int
-        0 if the split is valid. Of several sequences, only those count in which a training record
-        is later than a test record. Of a :class:`DependencyGraph` with ``reach="edges"``, it is the
-        number of test records with a neighbor in the training set. It is also 0 for other models in
-        time order, for other models whose bounds are valid given all other records, and for models
-        that describe any number of records.
+        For :class:`ChainSequences`, the number of sequences in which a training record is later
+        than a test record. For :class:`DependencyGraph` with ``reach="edges"``, the number of test
+        records with a neighbor in the training set. 0 for all other models in time order, for other
+        models whose bounds are valid given all other records, and for models that describe any
+        number of records.
     """
+    # ChainSequences and DependencyGraph register functions of their own.
     if model.n_records is None:
         return 0
     scheme = model.sampling_scheme(model.n_records)
@@ -129,7 +130,7 @@ def match_nodes(model: Any, train: Array, holdout: Array) -> Any:
     model : CorrelationModel
         Model of the records.
     train, holdout : ndarray of int
-        Indices of the records of the two sides.
+        Indices of the training and of the holdout records.
 
     Returns
     -------

@@ -408,7 +408,7 @@ def _undated_index_error(index, name):
         problem = "that does not ascend"
         examples = _first_descent(values) or examples
     sorting = ""
-    if index.is_unique:  # sorted, it would still repeat
+    if index.is_unique:  # otherwise a sorted index is rejected, too
         sorting = (
             f"If its order is the time order, sort the records: {sorting_advice(index, name)}. "
         )

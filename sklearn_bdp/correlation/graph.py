@@ -377,7 +377,7 @@ def _match_graph_nodes(model: GraphModel, train: Array, holdout: Array) -> NodeM
 
 @match_nodes.register
 def _match_no_nodes(model: DependencyGraph, train: Array, holdout: Array) -> None:
-    return None  # it holds out whole components, or nodes with a buffer
+    return None  # this model holds out whole components, or nodes with a buffer
 
 
 GIVEN_NODES = "these nodes, given the training nodes"

@@ -514,7 +514,7 @@ def side_leakage_by_bridges(matrix, dp_epsilon, n_steps, *, column_limits, max_i
     limit_kernel = matrix * column_limits[None, :]
     limit_kernel /= limit_kernel.sum(axis=1, keepdims=True)
     update_in_limit = kernel_update(limit_kernel)
-    leakage = np.zeros((n_states, n_directions))  # A(j, s), one row for each known value s
+    leakages = np.zeros((n_states, n_directions))  # A(j, s), one row for each known value s
     power = np.eye(n_states)
     # A side without records, and a side whose nearest record is known, add nothing.
     rows = [np.zeros(n_directions), np.zeros(n_directions)]
@@ -523,16 +523,8 @@ def side_leakage_by_bridges(matrix, dp_epsilon, n_steps, *, column_limits, max_i
     while len(rows) <= n_steps:
         power = power @ matrix
         power /= power.max()  # only ratios matter; avoids underflow
-        for s in range(n_states):  # one step towards the known value s
-            bridge = matrix * power[:, s][None, :]
-            totals = bridge.sum(axis=1)
-            can_reach_s = totals > 0
-            if can_reach_s.sum() > 1:
-                update = kernel_update(bridge[can_reach_s] / totals[can_reach_s, None])
-                leakage[s] = update(dp_epsilon + leakage[s])
-            else:
-                leakage[s] = 0.0
-        largest_leakage = leakage.max(axis=0)
+        leakages = _leakages_by_known_value(matrix, power, dp_epsilon, leakages)
+        largest_leakage = leakages.max(axis=0)
         rows.append(np.maximum(rows[-1], largest_leakage))
         # Influence of the known value, in nats: the largest ln max/min of a column.
         scaled_power = power / column_limits[:, None]
@@ -556,6 +548,24 @@ def side_leakage_by_bridges(matrix, dp_epsilon, n_steps, *, column_limits, max_i
         if len(rows) > max_iterations:
             return None
     return np.array(rows[: n_steps + 1])
+
+
+def _leakages_by_known_value(matrix, power, dp_epsilon, leakages):
+    """Return the leakage of a side whose nearest known record is ``k`` steps away, in nats.
+
+    Row ``s`` is for the known value ``s``, with one column per direction. ``leakages``: the same
+    for ``k - 1`` steps. ``matrix``: transition matrix of one step towards the known record.
+    ``power``: power ``k - 1`` of ``matrix``, up to a factor.
+    """
+    next_leakages = np.zeros_like(leakages)
+    for s in range(len(matrix)):
+        bridge = matrix * power[:, s][None, :]
+        totals = bridge.sum(axis=1)
+        can_reach_s = totals > 0
+        if can_reach_s.sum() > 1:
+            update = kernel_update(bridge[can_reach_s] / totals[can_reach_s, None])
+            next_leakages[s] = update(dp_epsilon + leakages[s])
+    return next_leakages
 
 
 def largest_log_ratios(distributions):

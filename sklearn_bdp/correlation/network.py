@@ -215,8 +215,8 @@ class NetworkModel(GraphModel):
             return random_split
         held_out = independent_set(self.adjacency_, n_holdout, rng)
         if len(held_out) < n_holdout:
-            # Random nodes if their effective number is larger. The graph and the seed decide, no
-            # record (theory G27).
+            # Random nodes if their effective number is larger. The choice depends on the graph and
+            # the seed only (theory G27).
             random_model = self._induced(random_split.holdout, tables=False)
             if random_model.effective_n(n_holdout) > len(held_out):
                 return random_split
@@ -712,7 +712,7 @@ class BayesianNetwork(NetworkModel):
             table = tables[i]
             if id(table) not in checked_tables:
                 # Holding the table keeps its id from being reused.
-                checked_tables[id(table)] = (table, _check_conditional(f"tables[{i}]", table))
+                checked_tables[id(table)] = (table, _check_conditional_table(f"tables[{i}]", table))
             _, checked_table = checked_tables[id(table)]
             scope = (*parents[i], i)  # record of each axis
             if checked_table.ndim != len(scope):
@@ -725,9 +725,9 @@ class BayesianNetwork(NetworkModel):
         self._set_network(diameter_graph(factors, n), factors=factors)
 
     def _roots(self):
-        # Records without parents: then the tables of a tree are its kernels from root to leaf.
+        # Records without parents, so that the table of each other record is given its tree parent.
         parentless = np.array([scope[-1] for scope, _ in self._factors if len(scope) == 1])
-        if not len(parentless):  # given all other records, there are no tables
+        if not len(parentless):  # a network given all other records has no tables
             return super()._roots()
         _, first_positions = np.unique(self.components_[parentless], return_index=True)
         return parentless[first_positions]
@@ -785,11 +785,10 @@ def _check_numbers_of_values(factors):
                 )
 
 
-def _check_conditional(name, table):
+def _check_conditional_table(name, table):
     """Return a table of conditional probabilities as a read-only array, after checking it.
 
     Raises ValueError if it is empty or negative, or does not sum to one along its last axis.
-
     ``name``: name of the table in errors, such as ``"tables[0]"``.
     """
     array = check_array(name, table, low=0.0).copy()

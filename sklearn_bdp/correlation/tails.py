@@ -228,8 +228,7 @@ def bounded_lower_limit(values: Array, log_failures: Array, n: int) -> Array:
         )
         best_corner = successes - 1.0 / log_odds_ratio  # for a geometric tail
         for shift in _CORNER_SHIFTS:
-            # Whole, below ``successes`` (also if the best is NaN), and near: any such corner is
-            # valid.
+            # Any whole number below ``successes`` is valid. NaN becomes the largest of these.
             corner = np.maximum(np.ceil(np.fmin(best_corner, max_corner)), 0.0)
             log_hinge, slope, overshoot = _hinge(mean, corner, n)
             # E (B - t)_+ integrates a beta distribution function: its logarithm is concave in the
@@ -240,7 +239,7 @@ def bounded_lower_limit(values: Array, log_failures: Array, n: int) -> Array:
             is_improved = (next_mean > mean) & (next_mean < value)
             np.copyto(distances, distance, where=is_improved)
             np.copyto(mean, next_mean, where=is_improved)
-            # At the best corner, k - t is the mean excess.
+            # At the best corner t, k - t is E[B - t | B > t].
             best_corner = successes - overshoot + shift
         mean *= 1.0 - _SAFETY_MARGIN
         # A hinge that underflows has a meaningless step: evaluate the bound at the result.

@@ -173,9 +173,9 @@ class TimeOrdered(CorrelationModel):
                 raise ValueError(f"indices must be ascending in time, got {indices[:5]}…")
             return self
         codes = self.codes_[indices]
-        counts = np.bincount(codes, minlength=len(self.counts_))
-        date_codes = np.flatnonzero(counts)  # dates that have records
-        has_partial_date = (counts[date_codes] < self.counts_[date_codes]).any()
+        n_kept = np.bincount(codes, minlength=len(self.counts_))  # records per date
+        date_codes = np.flatnonzero(n_kept)  # dates that have records
+        has_partial_date = (n_kept[date_codes] < self.counts_[date_codes]).any()
         if has_partial_date or (np.diff(date_codes) > 1).any():
             raise ValueError(
                 "rows of one date must stay together, and no date may be left out: cut by date, as "
