@@ -538,11 +538,11 @@ def _reference_half_width(n_effective, beta):
 def epsilon_scales(epsilon, *, budget, model, n, failure):
     """Return Laplace scales that meet a Bayesian DP level over the whole life of the holdout.
 
-    They are those of threshold, query and answer noise, with the smallest noise margin that fails
-    with the probability ``failure``. ``epsilon`` is the Bayesian DP level in nats, ``budget`` the
-    largest number of answers from the holdout, and ``model`` the dependence of the ``n`` records.
-    The threshold noise is drawn once. Raise ValueError if no positive DP level suffices, or if a
-    scale would be 1,000 or more.
+    They are those of threshold, query and answer noise, chosen for a small noise margin, which is
+    exceeded with the probability ``failure``. ``epsilon`` is the Bayesian DP level in nats,
+    ``budget`` the largest number of answers from the holdout, and ``model`` the dependence of the
+    ``n`` records. The threshold noise is drawn once. Raise ValueError if no positive DP level
+    suffices, or if a scale would be 1,000 or more.
     """
     dp_epsilon = float(model.dp_epsilon(epsilon, n))
     if not dp_epsilon > 0:
@@ -589,10 +589,11 @@ def zhao_scales(n, *, model, n_queries, budget, beta, threshold=None):
 
     Scales are those of threshold, query and answer, in a tuple. Arguments are those of
     :func:`zhao_accuracy`. Theorem 2 allows any c in (0, 1). With a given threshold
-    :math:`T = (1+c)\tau/2`, c is the largest one whose :math:`n_\#` is at most ``n``, which gives
-    the smallest :math:`\tau`. Without a threshold, c is 1/2 and :math:`\tau` the smallest one. If
-    there are too few records, c is 1/2 and :math:`\tau = 2T/(1+c)`, or 1 without a threshold.
-    Raises ValueError if this :math:`\tau` is above 1.
+    :math:`T = (1+c)\tau/2`, c is the largest one for which it requires at most ``n`` records, which
+    gives the smallest :math:`\tau`. Without a threshold, c is 1/2 and :math:`\tau` the smallest
+    one. If there are too few records, c is 1/2 and :math:`\tau = 2T/(1+c)`, or 1 without a
+    threshold.
+    Raise ValueError if this :math:`\tau` is above 1.
     """
     tau, c = zhao_accuracy(
         n, n_queries=n_queries, budget=budget, beta=beta, model=model, c=ZHAO_C, threshold=threshold

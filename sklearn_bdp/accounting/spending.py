@@ -301,13 +301,13 @@ class PredictiveCode:
     log_weights : array of shape (n_components,), optional
         Log weights of the components; None: the prior.
     pairs : list of ReleasedPair
-        Pair of each release, oldest first.
+        Pairs of earlier releases.
     ceiling : float
         Largest cross-validated or released score so far.
     n_fine : int
-        Number of queries answered with fine cells, not coarse ones.
+        Number of queries so far that were answered with fine cells, not coarse ones.
     n_batches : int
-        Number of batches.
+        Number of batches so far.
     steps : tuple of float
         Sum and number of the values of :meth:`observe_surprise`, both with exponential decay.
     spreads : dict
@@ -358,7 +358,7 @@ class PredictiveCode:
         return state
 
     def update_from_state(self, state: dict[str, Any]) -> None:
-        """Replace this code by that of a later ``state``, whose pairs are added to those here."""
+        """Replace this code by that of a later ``state``, with the latest 64 pairs of both."""
         later_code = PredictiveCode(**state)
         later_code.pairs = [*self.pairs, *later_code.pairs][-MAX_PAIRS:]
         vars(self).update(vars(later_code))
@@ -412,8 +412,8 @@ class PredictiveCode:
     def predict(self, cv_scores: Array) -> tuple[Array, Array]:
         """Return predictions of holdout scores, and standard deviations of the offsets in them.
 
-        A prediction is the cross-validated score plus an offset, clipped. Both arrays have the
-        shape (k,) and the units of ``cv_scores``, which are in [0, 1].
+        A prediction is the cross-validated score plus an offset, clipped to [0, ``ceiling``]. Both
+        arrays have the shape (k,) and the units of ``cv_scores``, which are in [0, 1].
         """
         scores = np.asarray(cv_scores, dtype=float)
         if not self.pairs:
@@ -423,8 +423,8 @@ class PredictiveCode:
         if not is_cached:
             grid = _GRID
             if score_bytes is not None:
-                left_points = np.minimum((scores * (_GRID.size - 1)).astype(int), _GRID.size - 2)
-                grid = _GRID[sorted({*left_points.tolist(), *(left_points + 1).tolist()})]
+                left_indices = np.minimum((scores * (_GRID.size - 1)).astype(int), _GRID.size - 2)
+                grid = _GRID[sorted({*left_indices.tolist(), *(left_indices + 1).tolist()})]
             self._curves = score_bytes, grid, *_offset_curves(self._aged_pairs(), grid)
         _, grid, offsets, deviations = self._curves
         # Theory G14: no prediction exceeds the cross-validated and released scores.
@@ -510,8 +510,8 @@ class PredictiveCode:
         """
         last_limit, n_queries, n_first_sufficed = self.spreads.get(metric, [0, 0, 0])
         first_tried = max(first_limit, last_limit)
-        surprise = _LIMIT_SURPRISE if last_limit == 0 else _SURPRISE_OF_RAISED_LIMIT
-        probability = (n_first_sufficed + 1.0 - surprise) / (n_queries + 1.0)
+        prior_surprise = _LIMIT_SURPRISE if last_limit == 0 else _SURPRISE_OF_RAISED_LIMIT
+        probability = (n_first_sufficed + 1.0 - prior_surprise) / (n_queries + 1.0)
         if limit == first_tried:
             counts = [n_queries + 1, n_first_sufficed + 1]
         else:

@@ -85,7 +85,7 @@ def influence_spread(
         each block.
     units_per_block : float, default=1.0
         Number of units in a block. The variance and the excess kurtosis of one unit are those of a
-        block times this number.
+        block's mean times this number.
     multiplicities : ndarray of shape (n_values,), default=None
         Number of units (or blocks) that have each influence value. If None, 1.
     n_units : float, default=None
@@ -195,8 +195,9 @@ class ApproximateLimits:
     def _proportion_limits(self, spread, lowest, highest, log_failure):
         """Return lower and upper Korn-Graubard limits of proportions, both of shape (m,).
 
-        They are Clopper-Pearson limits at the effective sample size. Parameters are those of
-        `limits`, as arrays of shape (m,), and the spread on the training set.
+        They are Clopper-Pearson limits at the effective sample size. ``lowest`` and ``highest`` are
+        the ends of released scores, ``log_failure`` the logs of failure probabilities of one side,
+        and ``spread`` is that on the training set.
         """
         alpha_one_sided = np.exp(log_failure)
         normal_quantile = -ndtri_exp(np.minimum(log_failure, math.log(0.49)))
@@ -231,8 +232,9 @@ class ApproximateLimits:
     def _loss_limits(self, spread, lowest, highest, log_failure):
         """Return lower and upper limits of scores of one minus a loss, both of shape (m,).
 
-        They come from Student limits of the loss's logarithm. Parameters are those of `limits`, as
-        arrays of shape (m,), and the spread on the training set.
+        They come from Student limits of the loss's logarithm. ``lowest`` and ``highest`` are the
+        ends of released scores, ``log_failure`` the logs of failure probabilities of one side, and
+        ``spread`` is that on the training set.
         """
         alpha_one_sided = np.exp(log_failure)
         df = self.degrees_of_freedom(spread)

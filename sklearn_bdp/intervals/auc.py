@@ -89,7 +89,7 @@ def placements(scores: Array, other_scores: Array) -> Array:
     Parameters
     ----------
     scores, other_scores : ndarray of shape (n,) and (n_other,)
-        Scores of both classes; neither is empty.
+        Scores of the records of one class, and of those of the other; neither is empty.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def expected_half_width(
 def planned_half_width(
     class_counts: tuple[int, int], auc: float, log_one_sided: float, *, goal: float = math.inf
 ) -> float:
-    """Return the half-width of a report on ROC AUC to expect from the AUC alone.
+    """Return the half-width to expect for ROC AUC in a final report, from the AUC alone.
 
     It is the smaller one of two half-widths: of limits from pairs of records (theory G12), and of
     limits from bets on placements of normal scores with equal variances.
@@ -205,7 +205,7 @@ def planned_half_width(
     """
     half_width_by_pairs = half_width_at(PairsTail(class_counts), auc, log_one_sided)
     moments = binormal_moments(min(max(auc, _MIN_AUC), 1.0 - _MIN_AUC))
-    # Bets are hardly narrower than a normal approximation.
+    # Intervals by bets are hardly narrower than by a normal approximation.
     auc_deviation = math.sqrt(moments.variance * sum(1.0 / count for count in class_counts))
     normal_half_width = -auc_deviation * float(ndtri_exp(log_one_sided))
     if not normal_half_width <= goal:
@@ -250,7 +250,7 @@ def _lower_limit(values, n_other, center, variance, nats_needed):
 def _auc_grid(center, deviation):
     """Return an ascending grid of AUCs inside (0, 1) around the predicted AUC ``center``.
 
-    ``deviation`` is the standard error of an AUC.
+    ``deviation`` is the standard error of an estimated AUC.
     """
     even_distances = deviation * np.arange(0.0, _NEAR, _STEP)
     n_steps = max(0.0, math.log(1.0 / even_distances[-1]) / math.log(_GROWTH))
@@ -323,9 +323,8 @@ def _not_rejected(values, points, nats_to_win, variance):
     for n_past_bets, value in enumerate(values):
         deviations = value - points
         mean_squares = sums_of_squares / (PRIOR_UNITS + n_past_bets)
-        variance_to_come = mean_squares * (
-            len(values) - n_past_bets
-        )  # of the sum of remaining values
+        n_future_bets = len(values) - n_past_bets  # including this one
+        variance_to_come = mean_squares * n_future_bets  # of the sum of their deviations
         best_stakes = CAUTION * np.sqrt(2.0 * np.maximum(nats_to_win, 0.0) / variance_to_come)
         stakes = np.minimum(best_stakes, max_stakes)
         # Rejected points have 0 nats left and stake nothing more.

@@ -221,8 +221,8 @@ class VarianceLimitPlan:
 
         ``center`` is the center of squared deviations, ``lowest_mean`` the lower end of the
         possible holdout means, ``log_failure`` the log of the one-sided failure probability, and
-        ``deviation_limit`` the confirmed upper limit of the mean squared deviation. The rate has
-        the highest limit if the holdout mean is the center and the lowest upper limit is confirmed.
+        ``deviation_limit`` the confirmed upper limit of the mean squared deviation. The rate is the
+        best one for a holdout mean at the center and the lowest of the upper limits to try.
         """
         predicted_limits = empirical_bernstein_lower_limit(
             np.full(_RATES.shape, center),
@@ -668,8 +668,8 @@ def unit_moments(sums: ArrayLike, counts: ArrayLike) -> UnitMoments:
     Returns
     -------
     UnitMoments
-        The ratio of the sums' total to the counts' total, shrunk towards 1/2, the mean square of
-        the sums' deviations from their expectations, bounded from below, and the mean count.
+        The total of sums over that of counts, shrunk towards 1/2, the mean square of
+        ``S_g - center * k_g``, bounded from below, and the mean count.
 
     Raises
     ------
@@ -1081,7 +1081,6 @@ def martingale_interval(
         Limits of the mean conditional expectation, in units of the scores.
     """
     scores = check_array("scores", scores, shape=(None,))
-    n_dates = len(scores)
     lower_share = check_real("lower_share", lower_share, low=0.0, high=1.0, closed="neither")
     limits = []
     # The upper limit is minus the lower limit of minus the scores.
@@ -1090,31 +1089,48 @@ def martingale_interval(
         (-1.0, -np.asarray(highest, float), 1.0 - lower_share),
     ):
         log_alpha_one_sided = min(-1e-9, log_failure + math.log(2.0 * alpha_fraction))
-        if variance is None:
-            expected_distance = sign * expected - lower_ends.mean()
-            limit = martingale_lower_limit(
-                sign * scores,
-                log_alpha_one_sided,
-                stakes=binary_score_stake(expected_distance, log_alpha_one_sided, n_dates, horizon),
-                center=lower_ends,
-                lowest=lower_ends,
-                horizon=horizon,
-            )
-        else:
-            best_stake = math.sqrt(
-                -2.0 * horizon * log_alpha_one_sided / (n_dates * max(variance, 1e-12))
-            )
-            limit = martingale_lower_limit(
-                sign * scores,
-                log_alpha_one_sided,
-                stakes=best_stake * np.array(RELATIVE_STAKES),
-                stake_weights=STAKE_WEIGHTS,
-                center=sign * expected,
-                lowest=lower_ends,
-                horizon=horizon,
-            )
-        limits.append(sign * limit)
-    return limits[0], limits[1]
+        signed_limit = _lower_limit_for_moments(
+            sign * scores,
+            log_alpha_one_sided,
+            expected=sign * expected,
+            variance=variance,
+            lowest=lower_ends,
+            horizon=horizon,
+        )
+        limits.append(sign * signed_limit)
+    lower, upper = limits
+    return lower, upper
+
+
+def _lower_limit_for_moments(scores, log_alpha_one_sided, *, expected, variance, lowest, horizon):
+    """Return a lower limit for the mean expected score of dates, with stakes for expected moments.
+
+    ``expected`` and ``variance`` are the expected mean and variance of a date's score. If
+    ``variance`` is None, stakes are for scores with two possible values at a distance of 1.
+    ``lowest`` has the smallest possible score of each date, or of all, and ``horizon`` is the
+    largest number of dates from a forecast to its score.
+    """
+    n_dates = len(scores)
+    if variance is None:
+        expected_distance = expected - lowest.mean()
+        return martingale_lower_limit(
+            scores,
+            log_alpha_one_sided,
+            stakes=binary_score_stake(expected_distance, log_alpha_one_sided, n_dates, horizon),
+            center=lowest,
+            lowest=lowest,
+            horizon=horizon,
+        )
+    best_stake = math.sqrt(-2.0 * horizon * log_alpha_one_sided / (n_dates * max(variance, 1e-12)))
+    return martingale_lower_limit(
+        scores,
+        log_alpha_one_sided,
+        stakes=best_stake * np.array(RELATIVE_STAKES),
+        stake_weights=STAKE_WEIGHTS,
+        center=expected,
+        lowest=lowest,
+        horizon=horizon,
+    )
 
 
 def binary_score_stake(

@@ -64,8 +64,10 @@ class Tail(abc.ABC):
 
         Parameters
         ----------
-        values, log_failure : float or array-like
-            As for `lower_limit`, with upper ends.
+        values : float or array-like
+            Upper ends of the queries' possible holdout values, in [0, 1].
+        log_failure : float or array-like
+            Log of the one-sided failure probability, at most 0; broadcast against ``values``.
 
         Returns
         -------
@@ -642,18 +644,27 @@ def score_tail(
         return ConstantScoreTail(check_real("constant_score", constant_score, low=0.0, high=1.0))
     n_classes = _count_classes(class_floors, class_counts, classes)
     floors = class_floors
-    if floors is None:  # the floors if the mechanism confirms the predicted proportions
-        scheme = model.sampling_scheme(n)
-        has_slices = not scheme.has_independent_records
+    if floors is None:
         grids = proportion_grids(class_counts, n_classes, model, n, within_group_fractions)
-        positions = needed_classes(n_classes, counted_classes, has_slices=has_slices)
-        proportion_ends = {position: grids[position].ends(None) for position in positions}
-        floors = min_class_counts(proportion_ends, scheme.n_units, n_classes, has_slices=has_slices)
+        floors = _predicted_floors(grids, model.sampling_scheme(n), counted_classes)
     if kind == "pairs":
         return PairsTail(tuple(floors))
     if counted_classes is not None:
         floors = tuple(floors[position] for position in counted_classes)
     return ClassMeansTail(tuple(floors))
+
+
+def _predicted_floors(grids, scheme, counted_classes):
+    """Return for each class a lower bound of its count if its prediction is confirmed.
+
+    ``grids`` has the `ProportionGrid` of each class, ``scheme`` is the sampling scheme of the
+    holdout, and ``counted_classes`` are the positions of the classes that the score counts, None
+    for all.
+    """
+    has_slices = not scheme.has_independent_records
+    positions = needed_classes(len(grids), counted_classes, has_slices=has_slices)
+    proportion_ends = {position: grids[position].ends(None) for position in positions}
+    return min_class_counts(proportion_ends, scheme.n_units, len(grids), has_slices=has_slices)
 
 
 def _count_classes(class_floors, class_counts, classes):

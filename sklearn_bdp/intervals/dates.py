@@ -133,9 +133,10 @@ def _row(statistic, n_dates, value, lower=math.nan, upper=math.nan, *, reason=""
 def _difference(statistic, y, sides, masks, dates):
     """Return the statistic of one side, or that of the first minus that of the second side.
 
-    Also return an array of its values without each date (or block of dates). ``sides`` and
-    ``dates`` are those of `date_row`, ``masks`` are the subgroups of the sides. All dates weigh
-    equally, in a subgroup by the fraction of their records in it.
+    Also return an array of its values without each date (or block of dates). ``sides`` has the
+    predictions and the subgroup of each side, ``masks`` the masks of the subgroups, and ``dates``
+    the number of each record's date. All dates weigh equally, in a subgroup by the fraction of
+    their records in it.
     """
     n_dates = int(dates.max()) + 1
     record_weights = 1.0 / np.bincount(dates)[dates]
@@ -225,8 +226,9 @@ def median_row(errors: Array, alpha: float, *, dates: Array, horizon: int = 1) -
 def _rarest_outcome(statistic, y, sides, masks, dates):
     """Return the number of dates with the rarest outcome, and the noun of its records.
 
-    Return None for a statistic whose interval needs no outcome. Parameters are those of
-    `_difference`.
+    Return None for a statistic whose interval needs no outcome. ``sides`` has the predictions and
+    the subgroup of each side, ``masks`` the masks of the subgroups, and ``dates`` the number of
+    each record's date.
     """
     outcome_masks = statistic.dates.outcome_masks or statistic.outcome_masks
     if outcome_masks is None:
@@ -332,14 +334,25 @@ def date_interval(
     upper = float(from_scale(scaled_value + half_width))
     if scale in ("unit", "signed"):
         return lower, upper
-    standard_error = math.sqrt(variance_of_mean(raw_influence, horizon))
-    centered = raw_influence - raw_influence.mean()
-    skewness = float(np.mean(centered**3)) / float(np.mean(centered**2)) ** 1.5 / math.sqrt(n_dates)
-    for quantile in student.isf([0.5 * alpha, 1.0 - 0.5 * alpha], df):
-        end = value - standard_error * skewness_corrected_quantile(float(quantile), skewness)
-        lower = min(lower, end)
-        upper = max(upper, end)
-    return lower, min(upper, 1.0) if scale == "explained" else upper
+    ends = [lower, upper, *_skewness_corrected_ends(value, raw_influence, alpha, df, horizon)]
+    return min(ends), min(max(ends), 1.0) if scale == "explained" else max(ends)
+
+
+def _skewness_corrected_ends(value, influence, alpha, df, horizon):
+    """Return the lower and the upper end of Hall's skewness-corrected interval, as a list.
+
+    ``value`` is the statistic, ``influence`` that of each date in time order, ``df`` the degrees of
+    freedom of Student's quantile, and ``horizon`` the largest number of dates from a forecast to
+    its score.
+    """
+    standard_error = math.sqrt(variance_of_mean(influence, horizon))
+    centered = influence - influence.mean()
+    moment_ratio = float(np.mean(centered**3)) / float(np.mean(centered**2)) ** 1.5
+    skewness = moment_ratio / math.sqrt(len(influence))  # of the mean
+    return [
+        value - standard_error * skewness_corrected_quantile(float(quantile), skewness)
+        for quantile in student.isf([0.5 * alpha, 1.0 - 0.5 * alpha], df)
+    ]
 
 
 def variance_of_mean(influence: Array, horizon: int = 1) -> float:

@@ -207,10 +207,7 @@ def approximate_row(
     values_without_unit = np.zeros(0)
     if n_autocorrelation_times is not None:
         values_without_unit = sample.values_without_unit()
-        n_blocks = 2  # too few autocorrelation times
-        for min_times, count in reversed(_BLOCKS):
-            if n_autocorrelation_times >= min_times:
-                n_blocks = count
+        n_blocks = _count_time_blocks(n_autocorrelation_times)
     try:
         estimates = sample.left_out(sample.unit_codes * n_blocks // sample.n_units, n_blocks)
         rarest = sample.rarest_outcome()
@@ -236,6 +233,15 @@ def approximate_row(
     if len(values_without_unit) and long_memory(values_without_unit):
         notes.append(_LONG_MEMORY_NOTE)
     return sample.make_row(value, (lower, upper), notes)
+
+
+def _count_time_blocks(n_autocorrelation_times):
+    """Return the number of blocks of a chain that are left out in turn; 2 if it is too short."""
+    n_blocks = 2
+    for min_times, count in reversed(_BLOCKS):
+        if n_autocorrelation_times >= min_times:
+            n_blocks = count
+    return n_blocks
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -419,8 +425,9 @@ def _ends(sample, value, estimates, alpha):
 def _ends_of_independent_sides(value, estimates, alpha, n_rare_class_units):
     """Return the lower and the upper end for a difference of two independent scores (MOVER).
 
-    ``value`` is the difference, ``estimates`` has for each score its value and the values without
-    each unit, and ``n_rare_class_units`` the number of units of its rarest class.
+    ``value`` is the difference. ``estimates`` has for each score its value and the values without
+    each block of units, and ``n_rare_class_units`` the number of units of its rarest class.
+    ``alpha`` is the failure probability of both ends together.
     """
     (first, first_left_out), (second, second_left_out) = estimates
     first_lower, first_upper = jackknife_interval(
@@ -595,8 +602,8 @@ def jackknife_interval(
 def _skewness_corrected_ends(value, left_out, alpha, df):
     """Return the lower and the upper end of Hall's skewness-corrected interval, as a list.
 
-    It is on the scale of the statistic. Arguments are those of `jackknife_interval` and the degrees
-    of freedom of Student's quantile.
+    ``value`` is the statistic, ``left_out`` has the values without each unit, and ``df`` is the
+    number of degrees of freedom of Student's quantile.
     """
     n_units = left_out.size
     influence = np.mean(left_out) - left_out

@@ -275,12 +275,11 @@ def calibration_left_out(y, predictions, weights, unit_codes, n_units, *, with_s
     coefficients = _fit_logistic(columns, products, offset, y, weights, coefficients)
     if coefficients is None:
         return math.nan, np.full(n_units, math.nan)
-    probability = expit(offset + columns @ coefficients)
-    curvature = weights * probability * (1 - probability)
-    unit_gradients = _sums_by_unit(
-        columns * (weights * (y - probability))[:, None], unit_codes, n_units
-    )
-    unit_hessians = _sums_by_unit(products * curvature[:, None, None], unit_codes, n_units)
+    probabilities = expit(offset + columns @ coefficients)
+    record_gradients = columns * (weights * (y - probabilities))[:, None]
+    unit_gradients = _sums_by_unit(record_gradients, unit_codes, n_units)
+    record_curvatures = weights * probabilities * (1 - probabilities)
+    unit_hessians = _sums_by_unit(products * record_curvatures[:, None, None], unit_codes, n_units)
     hessians_left_out = unit_hessians.sum(axis=0) - unit_hessians
     # The gradient of all records is 0, so that without a unit it is minus that of the unit.
     newton_steps = np.linalg.solve(hessians_left_out, unit_gradients[..., None])
