@@ -106,8 +106,8 @@ class Certificate(RenderedResult):
             title = vacuous_title(self.n, format_half_width(self.tau))
         else:
             subject = "The answer" if self.n_queries == 1 else "Every answer"
-            error = format_half_width(self.tau)
-            title = f"{subject} is within ±{error} of the expected score on new records."
+            error_text = format_half_width(self.tau)
+            title = f"{subject} is within ±{error_text} of the expected score on new records."
         events = "all are correct"
         if self.n_queries == 1:
             events = "this interval is correct"
@@ -133,8 +133,11 @@ class Certificate(RenderedResult):
         if self.budget is not None:
             yield "answers from the holdout", f"{self.budget:,}"
         if self.c is not None and not self.is_vacuous:
-            error = f"{self.c * self.tau:.3g}"
-            yield "budget honesty", f"a cross-validated score off by less than {error} spends none"
+            error_text = f"{self.c * self.tau:.3g}"
+            yield (
+                "budget honesty",
+                f"a cross-validated score off by less than {error_text} spends none",
+            )
         components = f"sampling {self.sampling:.3g}, noise {self.noise:.3g}"
         if self.threshold is not None:
             components += f", threshold {self.threshold:.3g}"
@@ -144,14 +147,14 @@ class Certificate(RenderedResult):
         yield "privacy of the holdout", privacy_text(self.dp_epsilon, self.bdp_epsilon)
 
 
-def vacuous_title(n: int, error: str, *, of_range: str = "") -> str:
+def vacuous_title(n: int, error_text: str, *, of_range: str = "") -> str:
     """Return the first line of a certificate whose error is 1/2 or more.
 
-    ``n`` is the number of holdout records, ``error`` the error as text, and ``of_range`` is "of the
-    range " for scores outside [0, 1].
+    ``n`` is the number of holdout records. ``of_range`` is "of the range " for scores outside
+    [0, 1].
     """
     return (
-        f"Vacuous: with {n:,} records the certified error is {error}. An error "
+        f"Vacuous: with {n:,} records the certified error is {error_text}. An error "
         f"of 0.5 or more {of_range}says nothing."
     )
 

@@ -96,20 +96,20 @@ def noise_margin(
     log_failure = math.log(failure)
     # Newton's method on the concave log tail: it starts where the tail is at most the failure
     # probability, and no step leaves that side. Rounding may, so the returned margin is verified.
-    initial = 2.0 - 2.0 * log_failure
-    u = initial  # margin in units of the larger scale
+    initial_u = 2.0 - 2.0 * log_failure
+    u = initial_u  # margin in units of the larger scale
     for _ in range(60):
         log_tail, slope = _laplace_tail(u, ratio)
-        excess = log_tail - log_failure
-        u -= excess / slope
-        if abs(excess) < 1e-12 * u * -slope:
+        log_tail_excess = log_tail - log_failure
+        u -= log_tail_excess / slope
+        if abs(log_tail_excess) < 1e-12 * u * -slope:
             break
     for relative_excess in (1e-12, 1e-9, 1e-6):
         safe_u = u * (1.0 + relative_excess)
         log_tail, _ = _laplace_tail(safe_u, ratio)
         if log_tail <= log_failure:
             return larger_scale * u * (1.0 + relative_excess)
-    return larger_scale * initial
+    return larger_scale * initial_u
 
 
 def answer_margin(
@@ -341,8 +341,10 @@ def zhao_required_n(
     c : float
         Budget honesty: queries whose training value differs from the query's expectation by less
         than ``c * tau`` spend no budget. Any number in (0, 1).
-    model, n, method : object
-        As for :func:`zhao_premise`.
+    model : CorrelationModel
+        Dependence of the records.
+    n, method : object
+        Number of records for the lemma, and the lemma; see :func:`zhao_premise`.
 
     Returns
     -------

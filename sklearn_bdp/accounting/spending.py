@@ -547,25 +547,25 @@ def _offset_curves(pair_columns, grid):
     """
     cv_scores, differences, variances = pair_columns
     # Matrices have one row per grid point and one column per pair.
-    distance = np.abs(grid[:, None] - cv_scores) / BANDWIDTH  # in bandwidths
+    distances = np.abs(grid[:, None] - cv_scores) / BANDWIDTH  # in bandwidths
     # A difference at a distant score is imprecise for the offset, even if it is precise at its own.
-    growth = np.exp(np.square(np.square(np.square(np.minimum(distance, _MAX_DISTANCE)))))
-    total_variance = growth * (variances + OFFSET_DEVIATION**2)
-    local_precision = (distance <= _MAX_DISTANCE) / (total_variance - OFFSET_DEVIATION**2)
+    variance_factors = np.exp(np.square(np.square(np.square(np.minimum(distances, _MAX_DISTANCE)))))
+    total_variances = variance_factors * (variances + OFFSET_DEVIATION**2)
+    local_precisions = (distances <= _MAX_DISTANCE) / (total_variances - OFFSET_DEVIATION**2)
     # The prior is one more difference, of 0, with a weight of its own.
-    precision = local_precision
-    prior_weight = np.full(len(grid), 0.01)
-    offset = np.zeros(len(grid))
+    precisions = local_precisions
+    prior_weights = np.full(len(grid), 0.01)
+    offsets = np.zeros(len(grid))
     for iteration in range(_N_REWEIGHTINGS):
         if iteration:
-            squared_residual = (differences - offset[:, None]) ** 2 / total_variance
-            student_weight = (_STUDENT_FREEDOM + 1.0) / (_STUDENT_FREEDOM + squared_residual)
-            precision = local_precision * np.minimum(1.0, student_weight)
-            prior_weight = np.minimum(1.0, 2.0 / (1.0 + (offset / OFFSET_DEVIATION) ** 2))
-        total_precision = np.add.reduce(precision, axis=1) + prior_weight / OFFSET_DEVIATION**2
-        offset = np.add.reduce(precision * differences, axis=1) / total_precision
-    deviation = 1.0 / np.sqrt(total_precision)
-    return offset, np.minimum(deviation, np.maximum(OFFSET_DEVIATION, np.abs(offset)))
+            squared_residuals = (differences - offsets[:, None]) ** 2 / total_variances
+            student_weights = (_STUDENT_FREEDOM + 1.0) / (_STUDENT_FREEDOM + squared_residuals)
+            precisions = local_precisions * np.minimum(1.0, student_weights)
+            prior_weights = np.minimum(1.0, 2.0 / (1.0 + (offsets / OFFSET_DEVIATION) ** 2))
+        total_precisions = np.add.reduce(precisions, axis=1) + prior_weights / OFFSET_DEVIATION**2
+        offsets = np.add.reduce(precisions * differences, axis=1) / total_precisions
+    deviations = 1.0 / np.sqrt(total_precisions)
+    return offsets, np.minimum(deviations, np.maximum(OFFSET_DEVIATION, np.abs(offsets)))
 
 
 def rank_code_lengths(predictions: FloatOrArray) -> Array:

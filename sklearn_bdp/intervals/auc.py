@@ -286,11 +286,12 @@ def _points_to_reject(conditional_aucs, tilts, log_denominators, n_other, nats_n
     for index, (conditional_auc, tilt, log_denominator) in enumerate(
         zip(conditional_aucs, tilts, log_denominators, strict=True)
     ):
-        rate = tilt * n_other
-        steps = _INNER_STEP / rate * _INNER_GROWTH ** np.arange(_N_INNER_STEPS)
+        log_n_slope = tilt * n_other
+        steps = _INNER_STEP / log_n_slope * _INNER_GROWTH ** np.arange(_N_INNER_STEPS)
         distances = np.cumsum(steps)
-        rejected_from = (nats_needed - log_weight + log_denominator) / rate  # by N alone
-        last_point = min(1.0, rejected_from)
+        # N alone rejects the AUC from this point on.
+        first_rejected_point = (nats_needed - log_weight + log_denominator) / log_n_slope
+        last_point = min(1.0, first_rejected_point)
         grid = np.concatenate(
             [
                 conditional_auc - distances,
@@ -300,7 +301,7 @@ def _points_to_reject(conditional_aucs, tilts, log_denominators, n_other, nats_n
             ]
         )
         grid = np.unique(grid[(grid >= 0.0) & (grid <= last_point)])
-        log_n = rate * grid[:-1] - log_denominator
+        log_n = log_n_slope * grid[:-1] - log_denominator  # at the next smaller point
         log_mixture = np.logaddexp(log_weight + log_n, log_constant_weight)
         auc_index.append(np.full(len(grid) - 1, index))
         points.append(grid[1:])

@@ -297,9 +297,9 @@ def _log_alpha_fractions(is_eligible):
     of scores. Their logs are 0 and minus infinity for queries that are not eligible. The argument
     is a mask of the m queries.
     """
-    for_mean = np.where(is_eligible, math.log1p(-VARIANCE_LIMIT_FRACTION), 0.0)
-    for_variation = np.where(is_eligible, math.log(VARIANCE_LIMIT_FRACTION), -math.inf)
-    return for_mean, for_variation
+    log_mean_fraction = np.where(is_eligible, math.log1p(-VARIANCE_LIMIT_FRACTION), 0.0)
+    log_variation_fraction = np.where(is_eligible, math.log(VARIANCE_LIMIT_FRACTION), -math.inf)
+    return log_mean_fraction, log_variation_fraction
 
 
 def betting_lower_limit(
@@ -877,9 +877,10 @@ def order_free_interval(sums, counts, *, bound, moments, log_inverse_alpha):
     r"""Return limits for ``sum E S_g / sum E k_g`` of independent units with any distributions.
 
     It is for stratified holdouts, for nodes of a network given all other nodes, and for observed
-    regimes. Parameters and returns are those of :func:`betting_interval`. The order of units has no
-    effect. The upper limit is 1 minus the lower limit for the sums ``k_g - S_g``. A mean ``m`` is
-    below the lower limit if
+    regimes. ``sums`` and ``counts`` have ``S_g`` and ``k_g`` of each unit in any order, ``moments``
+    are their predicted moments, and ``log_inverse_alpha`` is :math:`L`, minus the log of the
+    failure probability of one side. The upper limit is 1 minus the lower limit for the sums
+    ``k_g - S_g``. A mean ``m`` is below the lower limit if
 
     .. math:: \sum_g \ln\Bigl(1 + \lambda\frac{S_g - m k_g}{m K}\Bigr) \ge L,
 

@@ -87,7 +87,7 @@ def date_row(
     ApproximateRow
         The statistic, the ends of its interval, and notes, in score units.
     """
-    is_pair = len(sides) == 2
+    is_difference = len(sides) == 2
     n_dates = int(dates.max()) + 1
     masks = [np.ones(len(dates), bool) if mask is None else mask for _, mask in sides]
     n_scored_dates = _count(dates, np.logical_or.reduce(masks))
@@ -97,7 +97,7 @@ def date_row(
         rarest = _rarest_outcome(statistic, y, sides, masks, dates)
     except np.linalg.LinAlgError:
         return make_row(math.nan, reason=_NO_FIT)
-    scale: Scale = "raw" if is_pair else statistic.dates.scale or statistic.scale
+    scale: Scale = "raw" if is_difference else statistic.dates.scale or statistic.scale
     reason = _refusal(statistic, y, value, scale, n_dates=n_scored_dates, rarest=rarest)
     if reason:
         return make_row(value, reason=reason)
@@ -109,10 +109,10 @@ def date_row(
     )
     if not lower <= upper:
         return make_row(value, reason="The dates show no spread. There is no approximate interval.")
-    if statistic.is_negated and not is_pair:  # a loss
+    if statistic.is_negated and not is_difference:  # a loss
         lower = max(lower, 0.0)
     notes = _warnings(
-        statistic, n_scored_dates, rarest, alpha, left_out, scale=scale, is_pair=is_pair
+        statistic, n_scored_dates, rarest, alpha, left_out, scale=scale, is_difference=is_difference
     )
     return make_row(value, lower, upper, notes=notes)
 
@@ -160,7 +160,7 @@ def _refusal(statistic, y, value, scale, *, n_dates, rarest):
     """
     date_facts = statistic.dates
     with np.errstate(all="ignore"):
-        is_at_end = not np.isfinite(_SCALES[scale][0](np.array([value]))).all()
+        is_at_range_end = not np.isfinite(_SCALES[scale][0](np.array([value]))).all()
     if n_dates < FEWEST_DATES:
         return too_few_dates(n_dates)
     min_count = date_facts.min_outcome_dates
@@ -170,7 +170,7 @@ def _refusal(statistic, y, value, scale, *, n_dates, rarest):
         return "Some targets are near 0, where an error relative to them has no interval."
     if math.isnan(value):
         return UNDEFINED
-    if is_at_end:
+    if is_at_range_end:
         return "The score is at an end of its range, which has no approximate interval."
     return ""
 
@@ -453,20 +453,20 @@ def degrees_of_freedom(
     return max(2.0, df)
 
 
-def _warnings(statistic, n_dates, rarest, alpha, left_out, *, scale, is_pair):
+def _warnings(statistic, n_dates, rarest, alpha, left_out, *, scale, is_difference):
     """Return the notes of a row with an interval, as a list of sentences.
 
     ``n_dates`` is the number of dates with a record of the row, ``left_out`` has the values of the
     row without each date, and ``alpha`` is its failure probability. ``rarest`` is the number of
     dates with the rarest outcome and the noun of its records, or None. ``scale`` is the name of the
-    interval's scale, ``is_pair`` whether the row is a difference.
+    interval's scale, ``is_difference`` whether the row is a difference.
     """
     notes = [] if statistic.dates.left_out_about is None else [_ABOUT_TRAINING_MEAN]
     if n_dates < FEW_DATES:
         notes.append(f"There are only {n_dates} dates.")
     if rarest is not None and rarest[0] < FEW_OUTCOME_DATES:
         notes.append(f"Only {counted_units(*rarest, 'dates')}.")
-    if statistic.is_heavy_tailed and not is_pair:
+    if statistic.is_heavy_tailed and not is_difference:
         notes.append(HEAVY_NOTE)
     if statistic is GENERIC:
         notes.append("This metric was not studied over dates.")

@@ -228,7 +228,7 @@ def approximate_row(
         rarest_text = counted_units(*rarest, unit_name)
     n_units = sample.n_scored_units
     notes += _warnings(
-        statistic, n_units, rarest_text, alpha, sample.is_paired, n_autocorrelation_times
+        statistic, n_units, rarest_text, alpha, sample.is_difference, n_autocorrelation_times
     )
     if len(values_without_unit) and long_memory(values_without_unit):
         notes.append(_LONG_MEMORY_NOTE)
@@ -282,7 +282,7 @@ class _RowSample:
         return _count(self.unit_codes, np.logical_or.reduce(self.masks))
 
     @property
-    def is_paired(self):
+    def is_difference(self):
         """Whether the row is a difference of two sides."""
         return len(self.masks) == 2
 
@@ -294,7 +294,7 @@ class _RowSample:
     @property
     def rests_on_disagreement(self):
         """Whether only records matter on which the predicted classes of two models differ."""
-        return self.is_paired and self.has_one_subgroup and self.statistic.response == "labels"
+        return self.is_difference and self.has_one_subgroup and self.statistic.response == "labels"
 
     @property
     def has_disjoint_units(self):
@@ -407,14 +407,14 @@ def _ends(sample, value, estimates, alpha):
     if is_rank_statistic and sample.has_disjoint_units:
         return *_ends_of_independent_sides(value, estimates, alpha, n_rare_class_units), []
     left_out = _difference([side_left_out for _, side_left_out in estimates])
-    scale = "raw" if sample.is_paired else statistic.scale
+    scale = "raw" if sample.is_difference else statistic.scale
     lower, upper = jackknife_interval(
         value,
         left_out,
         alpha,
         scale=scale,
         n_rare_class_units=min(n_rare_class_units),
-        corrects_skewness=statistic.corrects_skewness[sample.is_paired],
+        corrects_skewness=statistic.corrects_skewness[sample.is_difference],
     )
     notes = []
     if scale == "raw" and _is_dominated(left_out, alpha):
@@ -429,15 +429,15 @@ def _ends_of_independent_sides(value, estimates, alpha, n_rare_class_units):
     each block of units, and ``n_rare_class_units`` the number of units of its rarest class.
     ``alpha`` is the failure probability of both ends together.
     """
-    (first, first_left_out), (second, second_left_out) = estimates
+    (first_value, first_left_out), (second_value, second_left_out) = estimates
     first_lower, first_upper = jackknife_interval(
-        first, first_left_out, alpha, scale="unit", n_rare_class_units=n_rare_class_units[0]
+        first_value, first_left_out, alpha, scale="unit", n_rare_class_units=n_rare_class_units[0]
     )
     second_lower, second_upper = jackknife_interval(
-        second, second_left_out, alpha, scale="unit", n_rare_class_units=n_rare_class_units[1]
+        second_value, second_left_out, alpha, scale="unit", n_rare_class_units=n_rare_class_units[1]
     )
-    lower = value - math.hypot(first - first_lower, second_upper - second)
-    upper = value + math.hypot(first_upper - first, second - second_lower)
+    lower = value - math.hypot(first_value - first_lower, second_upper - second_value)
+    upper = value + math.hypot(first_upper - first_value, second_value - second_lower)
     return lower, upper
 
 
@@ -497,7 +497,7 @@ def low_alpha_note(alpha: float, min_tested_alpha: float) -> str:
     )
 
 
-def _warnings(statistic, n_units, rarest_text, alpha, is_paired, n_autocorrelation_times):
+def _warnings(statistic, n_units, rarest_text, alpha, is_difference, n_autocorrelation_times):
     """Yield sentences on the reasons to trust an interval less.
 
     ``n_units`` is the number of units with a record of the row. ``rarest_text`` states the number
@@ -512,7 +512,7 @@ def _warnings(statistic, n_units, rarest_text, alpha, is_paired, n_autocorrelati
         yield HEAVY_NOTE
     if statistic is GENERIC:
         yield "This metric was not studied. Units were left out in blocks of a secret order."
-    min_tested_alpha = statistic.min_tested_alphas[1 if is_paired else 0]
+    min_tested_alpha = statistic.min_tested_alphas[1 if is_difference else 0]
     if n_autocorrelation_times is not None or n_units < _MANY_UNITS:
         min_tested_alpha = max(min_tested_alpha, _MIN_ALPHA_OF_BLOCKS)
     if alpha < min_tested_alpha:

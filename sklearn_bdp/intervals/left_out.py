@@ -167,7 +167,10 @@ def gini_left_out(y, predictions, weights, unit_codes, n_units):
 
 
 def average_precision_by_unit(y, predictions, weights, unit_codes, n_units):
-    """Return the average precision, and its values without each unit or block of units."""
+    """Return the average precision, and its values without each unit or block of units.
+
+    ``y`` is 1 for positive records, and ``predictions`` are their scores.
+    """
     units_are_records = (
         len(y) == n_units and (np.bincount(unit_codes, minlength=n_units) == 1).all()
     )
@@ -187,11 +190,13 @@ def average_precision_by_unit(y, predictions, weights, unit_codes, n_units):
     last_of_ties = np.flatnonzero(np.append(predictions[1:] != predictions[:-1], True))
 
     def average_precision(record_weights):
-        true_positives = np.cumsum(record_weights * (y == 1))[last_of_ties]
-        n_predicted = np.cumsum(record_weights)[last_of_ties]
-        precisions = divide(true_positives, np.where(n_predicted > 0, n_predicted, 1.0))
-        gains = np.diff(true_positives, prepend=0.0) * precisions
-        return divide(gains.sum(), true_positives[-1])
+        true_positive_weights = np.cumsum(record_weights * (y == 1))[last_of_ties]
+        predicted_weights = np.cumsum(record_weights)[last_of_ties]
+        precisions = divide(
+            true_positive_weights, np.where(predicted_weights > 0, predicted_weights, 1.0)
+        )
+        gains = np.diff(true_positive_weights, prepend=0.0) * precisions
+        return divide(gains.sum(), true_positive_weights[-1])
 
     left_out = [average_precision(weights * (unit_codes != unit)) for unit in range(n_units)]
     return float(average_precision(weights)), np.array(left_out)
@@ -219,18 +224,18 @@ def average_precision_left_out(
         Average precision without each record; ``value`` for records outside the sample.
     """
     # Thresholds are numbered from the highest score, the first to be predicted positive.
-    _, threshold = np.unique(-scores, return_inverse=True)
-    n_thresholds = int(threshold.max()) + 1
+    _, threshold_index = np.unique(-scores, return_inverse=True)
+    n_thresholds = int(threshold_index.max()) + 1
     weights = is_counted.astype(float)
-    new_positives = np.bincount(threshold, weights * is_positive, n_thresholds)
+    new_positives = np.bincount(threshold_index, weights * is_positive, n_thresholds)
     true_positives = np.cumsum(new_positives)
-    n_predicted = np.cumsum(np.bincount(threshold, weights, n_thresholds))
+    n_predicted = np.cumsum(np.bincount(threshold_index, weights, n_thresholds))
     n_positives = float(true_positives[-1])
 
     def sums_before_and_from(true_positives, n_predicted):
         """Return sums of precisions over the thresholds before each one, and from each one on.
 
-        A threshold counts once for each positive record at it.
+        A precision counts once for each positive record at its threshold.
         """
         precisions = divide(true_positives, np.where(n_predicted > 0.0, n_predicted, 1.0))
         terms = new_positives * precisions
@@ -250,7 +255,9 @@ def average_precision_left_out(
         sums_before + sums_without_positive - removed_term, np.full(n_thresholds, n_positives - 1.0)
     )
     left_out = np.where(
-        is_positive, value_without_positive[threshold], value_without_negative[threshold]
+        is_positive,
+        value_without_positive[threshold_index],
+        value_without_negative[threshold_index],
     )
     return float(value), np.where(is_counted, left_out, value)
 
@@ -337,8 +344,8 @@ def recomputed(y, score, weights, unit_codes, n_units):
     out in turn. ``y`` is not used.
     """
     unit_codes, n_units = _blocks(unit_codes, n_units)
-    is_weighted = weights > 0.0
+    has_weight = weights > 0.0
     left_out = [
-        float(score(np.flatnonzero(is_weighted & (unit_codes != unit)))) for unit in range(n_units)
+        float(score(np.flatnonzero(has_weight & (unit_codes != unit)))) for unit in range(n_units)
     ]
-    return float(score(np.flatnonzero(is_weighted))), np.array(left_out)
+    return float(score(np.flatnonzero(has_weight))), np.array(left_out)

@@ -165,14 +165,14 @@ def median_error_row(
     for errors, weights in sides:
         is_counted = weights > 0.0
         is_counted_on_a_side |= is_counted
-        refusal = public_refusal(np.unique(unit_codes[is_counted]).size)
+        units_reason = public_refusal(np.unique(unit_codes[is_counted]).size)
         limits = None
-        if not refusal:
+        if not units_reason:
             limits = median_limits(
                 errors[is_counted], weights[is_counted], unit_codes[is_counted], alpha / len(sides)
             )
         if limits is None:
-            reason = reason or refusal or _NO_LIMITS.format(unit_name)
+            reason = reason or units_reason or _NO_LIMITS.format(unit_name)
         else:
             ends.append((-limits[1], -limits[0]))
     n_units = np.unique(unit_codes[is_counted_on_a_side]).size

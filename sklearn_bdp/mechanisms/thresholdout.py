@@ -533,8 +533,14 @@ class Thresholdout:
 
         Parameters
         ----------
-        tau, beta, n_queries, budget, **options : object
-            As for `zhao2017`.
+        tau : float in (0, 1]
+            Largest error of the answers, in units of [0, 1].
+        beta : float in (0, 1)
+            Failure probability.
+        n_queries, budget : int
+            Number of queries ``m``, and largest number of "above" answers.
+        **options : object
+            ``resolution`` and ``random_state`` of `Thresholdout`.
 
         Returns
         -------
@@ -570,8 +576,10 @@ class Thresholdout:
         sigma : float, default=0.01
             Standard deviation of answer noise; those of threshold and query noise are two and four
             times that (Fig. 1).
-        budget, **options : object
-            As for `Thresholdout`; ``noise`` is Gaussian by default.
+        budget : int or None, default=None
+            Largest number of "above" answers. None: no limit.
+        **options : object
+            Other parameters of `Thresholdout`; ``noise`` is Gaussian by default.
 
         Returns
         -------
@@ -642,8 +650,11 @@ class Thresholdout:
 
         Parameters
         ----------
-        training_values, holdout_values, thresholds : array-like of shape (m,) or float
-            As for `answer`.
+        training_values, holdout_values : array-like of shape (m,) or float
+            Public predictions in [-100, 100], and holdout values in [0, 1].
+        thresholds : array-like of shape (m,) or float, optional
+            Thresholds that replace the mechanism's own: not negative, and chosen from public
+            quantities.
 
         Returns
         -------
@@ -654,7 +665,7 @@ class Thresholdout:
         Raises
         ------
         TypeError, ValueError
-            As for `answer`.
+            If an input is not a finite array of the right shape and range. No budget is spent then.
         """
         return self._answer(training_values, holdout_values, thresholds, stop_at_above=True)
 
