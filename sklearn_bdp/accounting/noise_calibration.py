@@ -387,11 +387,11 @@ def zhao_required_n(
 def zhao_accuracy(n, *, n_queries, budget, beta, model, c=0.5, threshold=None):
     r"""Return the smallest τ that Theorem 2 of Zhao 2017 guarantees with ``n`` records, and its c.
 
-    :math:`n_\#` depends on :math:`u = (1-c)\tau` only. For a given threshold :math:`T =
-    (1+c)\tau/2` the largest c with :math:`n_\# \le n` gives the smallest τ: :math:`c =
-    (2T-u)/(2T+u)` at the smallest u. Without a threshold, ``c`` is used. τ is infinite, and c has
-    no meaning, if the theorem guarantees no τ up to 1. The other arguments are those of
-    :func:`zhao_required_n`.
+    The number :math:`n_\#` of records that it requires depends on :math:`u = (1-c)\tau` only. For a
+    given threshold :math:`T = (1+c)\tau/2` the largest c with :math:`n_\# \le n` gives the smallest
+    τ: :math:`c = (2T-u)/(2T+u)` at the smallest u. Without a threshold, ``c`` is used. τ is
+    infinite, and c has no meaning, if the theorem guarantees no τ up to 1. The other arguments are
+    those of :func:`zhao_required_n`.
 
     Examples
     --------

@@ -350,8 +350,8 @@ def needed_classes(n_classes, counted_classes, *, has_slices):
     """Return the positions of the classes whose proportions are released, as a tuple.
 
     ``counted_classes`` are the positions of the classes that the score counts, None for all. Of two
-    classes, only the second is released, which implies the first. With ``has_slices``, proportions
-    are the smallest of many slices (theory G19), so that none implies another.
+    classes without slices, only the second is released, because it implies the first. With
+    ``has_slices``, proportions are the smallest of 64 slices, so that none implies another.
     """
     if n_classes == 2 and not has_slices:
         return (1,)

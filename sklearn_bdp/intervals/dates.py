@@ -179,8 +179,8 @@ def median_row(errors: Array, alpha: float, *, dates: Array, horizon: int = 1) -
     r"""Return minus the median error over dates, and an interval by order statistics, if any (G31).
 
     A jackknife does not estimate the variance of a median. The number of errors up to a value less
-    its conditional expectation is a martingale of variance at most :math:`T/4`, so that the limits
-    are the order statistics :math:`T/2 \pm z \sqrt T/2`.
+    its conditional expectation is a martingale of variance at most :math:`T/4` after :math:`T`
+    dates, so that the limits are the order statistics with ranks :math:`T/2 \pm z \sqrt T/2`.
 
     Parameters
     ----------

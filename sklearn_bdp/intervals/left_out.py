@@ -310,9 +310,9 @@ def _fit_logistic(columns, products, offset, y, weights, coefficients):
     start. Return None if 50 steps do not converge.
     """
     for _ in range(50):
-        probability = expit(offset + columns @ coefficients)
-        gradient = columns.T @ (weights * (y - probability))
-        hessian = np.tensordot(weights * probability * (1.0 - probability), products, 1)
+        probabilities = expit(offset + columns @ coefficients)
+        gradient = columns.T @ (weights * (y - probabilities))
+        hessian = np.tensordot(weights * probabilities * (1.0 - probabilities), products, 1)
         newton_step = np.linalg.solve(hessian, gradient)
         max_change = float(np.abs(newton_step).max())
         coefficients = coefficients + newton_step / max(1.0, max_change)

@@ -113,10 +113,10 @@ def log_wealth(sums: Array, bound: float) -> float:
     stake = 0.0
     low_stake, high_stake = 0.0, largest_stake
     for _ in range(_MAX_NEWTON_STEPS):  # the log wealth is concave in the stake
-        relative_sums = sums / (1.0 + stake * sums)
-        slope = float(relative_sums.sum())
+        slope_terms = sums / (1.0 + stake * sums)
+        slope = float(slope_terms.sum())
         low_stake, high_stake = (stake, high_stake) if slope > 0.0 else (low_stake, stake)
-        newton_stake = stake + slope / float(relative_sums @ relative_sums)
+        newton_stake = stake + slope / float(slope_terms @ slope_terms)
         next_stake = (
             newton_stake
             if low_stake < newton_stake < high_stake
