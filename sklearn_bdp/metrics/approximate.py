@@ -171,7 +171,9 @@ class TrainingReference:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RatioCounts:
-    """Numbers of hits and of records that count in the denominator: for a mechanism only.
+    """Numbers of hits and of records that count in the denominator.
+
+    Only the mechanism may read those of holdout records.
 
     Parameters
     ----------

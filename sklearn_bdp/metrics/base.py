@@ -106,7 +106,7 @@ class ScoreShape:
 
 
 class PlannedScores(NamedTuple):
-    """Expected scores of records before there are data, and the assumption behind them."""
+    """Quantiles of expected scores of records, before there are data, and their assumption."""
 
     #: Ascending quantiles of the scores in [0, 1], at evenly spaced probabilities.
     quantiles: Array

@@ -31,9 +31,9 @@ from sklearn_bdp.metrics.statistics import class_outcomes, confusion_outcomes
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClassScores:
-    """A model's score or response for each holdout record, and the record's class.
+    """A model's score or response for each record, and the record's class.
 
-    Only the mechanism may read them.
+    Only the mechanism may read those of holdout records.
     """
 
     shape: ScoreShape
@@ -59,7 +59,7 @@ class ClassScores:
         Returns
         -------
         ndarray of int, shape (n_classes,)
-            Only the mechanism may read it.
+            For holdout records, only the mechanism may read it.
         """
         class_index = self.class_index[np.newaxis] if slices is None else self.class_index[slices]
         return np.array([(class_index == label).sum(axis=1).min() for label in range(n_classes)])
@@ -79,7 +79,7 @@ class ClassScores:
         Returns
         -------
         float
-            In [0, 1]; only the mechanism may read it.
+            In [0, 1]. For holdout records, only the mechanism may read it.
         """
         selection = np.newaxis if slices is None else slices
         record_values = self.record_values[selection]
@@ -199,7 +199,10 @@ class ClassMetric(BoundedMetric):
         return planned_metric.expected_shape(n)
 
     def with_training_targets(self, y, groups=None):
-        """Return the metric with classes, class counts and within-group fractions, if not known."""
+        """Return the metric with classes, class counts and within-group fractions from ``y``.
+
+        It is unchanged without ``y``, and if it has class counts and ``groups`` is None.
+        """
         if y is None or (self.class_counts is not None and groups is None):
             return self
         classes, class_index = np.unique(as_labels(y), return_inverse=True)
