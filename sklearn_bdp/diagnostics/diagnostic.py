@@ -1,4 +1,4 @@
-"""A diagnostic: the data that it reads, and its message."""
+"""A diagnostic: the kind of data that a check reads, and the message of its finding."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ class Diagnostic:
     category: type
 
     def warn(self, **facts: Any) -> None:
-        """Issue the warning; ``category`` must be a class of warnings.
+        """Issue the warning. ``category`` must be a class of warnings.
 
         Parameters
         ----------
         **facts : object
-            Values of the names in the message.
+            Values of the names in braces in the message.
         """
         warnings.warn(self.message.format(**facts), self.category, stacklevel=caller_level())
 
     def error(self, *, remark: str = "", **facts: Any) -> Exception:
-        """Return the error to raise.
+        """Return the error for the caller to raise.
 
         Parameters
         ----------
         remark : str, default=""
             Another sentence at the end. It must depend on the caller's arguments only.
         **facts : object
-            Values of the names in the message.
+            Values of the names in braces in the message.
 
         Returns
         -------

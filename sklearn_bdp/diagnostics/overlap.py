@@ -3,13 +3,11 @@
 The digest of a record is a sum over columns of a hash of (column, value). It is the same for
 records in another order, with another type of number, in another container and, for named columns,
 with columns in another order. Zeros add nothing, so that sparse data are hashed fast. Digests of
-holdout records stay in the process and are never shown; copies of a search contain 16 bits of some
-of them. A comparison of training data with the holdout reports at most one of a few findings, and
-is charged.
+holdout records stay in the process and are never shown. Copies of a search contain 16 bits of some
+of them. A comparison of training data with the holdout reports at most one finding, and is charged.
 
-A holdout without a ledger does not know the queries that another one of the same records answered,
-so that its intervals would be too narrow. Other holdouts of the process are therefore recognized by
-their targets in order, which do not change if features are added, selected or transformed, and by
+A holdout without a ledger does not know the queries that another holdout of the same records
+answered. Other holdouts of the process are therefore recognized by their targets in order and by
 their rows.
 """
 
@@ -132,54 +130,53 @@ _MISSING_CODE = np.uint64(0x7FF8DEADBEEF0001)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Tables of records that may be compared with others. Digests are computed when needed."""
+    """Tables of training records, to be compared with a holdout by digests of rows and groups."""
 
     #: Pairs of records and targets. If targets are None, only features are compared.
     tables: tuple
-    train_model: Any = None  # correlation model of the training records, which may have groups
-    classifier: bool = False  # whether targets are classes
+    correlation_model: Any = None  # of the training records; it may have groups
+    has_classes: bool = False  # whether targets are classes
     #: Names of the fit parameters that the last tables are from, one for each of these tables.
     parameter_names: tuple[str, ...] = ()
 
     def with_tables_of(self, fit_params: dict[str, Any]) -> TrainingData:
-        """Return the training data together with the tables among fit parameters.
+        """Return the training data with the tables among fit parameters, if any, added.
 
-        Tables have the columns of ``X``. The training data themselves, if there are no tables.
+        These are the tables with the columns of the first table.
         """
         parameter_names = []
-        tables = []
+        added_tables = []
         for name, value in fit_params.items():
             for table in _tables_in(value, self.tables[0][0]):
                 parameter_names.append(name)
-                tables.append((table, None))
-        if not tables:
+                added_tables.append((table, None))
+        if not added_tables:
             return self
         return dataclasses.replace(
-            self, tables=(*self.tables, *tables), parameter_names=tuple(parameter_names)
+            self, tables=(*self.tables, *added_tables), parameter_names=tuple(parameter_names)
         )
 
     def parameter_of(self, table_index: int) -> str | None:
-        """Return the name of the fit parameter that a table is from, None for ``X``."""
+        """Return the name of the fit parameter that contains a table, None for another table."""
         n_unnamed = len(self.tables) - len(self.parameter_names)
         if table_index < n_unnamed:
             return None
         return self.parameter_names[table_index - n_unnamed]
 
     def remark(self) -> str:
-        """Return a sentence that names the fit parameters with tables; empty without any."""
+        """Return a sentence that names the fit parameters with tables, or an empty text."""
         if not self.parameter_names:
             return ""
         parameter_names = ", ".join(dict.fromkeys(self.parameter_names))
         return f"Fit parameters that were compared: {parameter_names}."
 
     @functools.cached_property
-    def rows(self) -> list[Any]:
-        """Digests of the rows of each table: a list of pairs of arrays, with and without targets.
+    def row_digest_pairs(self) -> list[Any]:
+        """Pair of arrays for each table: digests of rows with targets, and without.
 
-        Both arrays are the same for tables without targets, and empty for those that cannot be
-        hashed.
+        Both arrays are the same for a table without targets, and empty if it cannot be hashed.
         """
-        digests: list[Any] = []
+        digest_pairs: list[Any] = []
         for X, y in self.tables:
             try:
                 features_only = row_digests(X)
@@ -189,49 +186,53 @@ class TrainingData:
             except (TypeError, ValueError):
                 features_only = np.array([], np.uint64)
                 with_targets = features_only
-            digests.append((with_targets, features_only))
-        return digests
+            digest_pairs.append((with_targets, features_only))
+        return digest_pairs
 
     @functools.cached_property
-    def groups(self) -> Any:
-        """Digests of the group labels; empty without groups."""
-        return group_digests(self.train_model)
+    def group_label_digests(self) -> Any:
+        """Array with the digests of the group labels; empty without groups."""
+        return group_digests(self.correlation_model)
 
     @functools.cached_property
     def digest(self) -> str:
-        """Digest of all rows and groups, the same for rows in any order."""
+        """Digest of all rows and group labels, the same for rows in any order."""
 
         def sorted_digests():
-            yield b"classes" if self.classifier else b""
-            for table_digests in (*self.rows, (self.groups,)):
+            yield b"classes" if self.has_classes else b""
+            for table_digests in (*self.row_digest_pairs, (self.group_label_digests,)):
                 yield b"table"
                 for digests in table_digests:
                     yield np.sort(digests).tobytes()
 
         return bytes_digest(sorted_digests())
 
-    def finding(self, X: Any, y: Any, model: Any, *, compare_rows: bool) -> str | None:
-        """Return the key of the finding in ``OVERLAP_FINDINGS``, or None.
+    def overlap_finding(
+        self, X_holdout: Any, y_holdout: Any, holdout_model: Any, *, compare_rows: bool
+    ) -> str | None:
+        """Return "rows", "groups", "labels" or "classes" for a finding on a holdout, else None.
 
-        ``X``, ``y`` and ``model`` are those of the holdout. ``compare_rows``: whether rows are
-        compared, or only groups and, for classes, labels.
+        The values are keys of ``OVERLAP_FINDINGS``. ``holdout_model``: correlation model of the
+        holdout. ``compare_rows``: whether rows are compared, or only groups and classes.
         """
         if compare_rows:
             for X_train, y_train in self.tables:
-                n_shared, n_by_chance = count_shared_rows(X_train, y_train, X, y)
+                n_shared, n_by_chance = count_shared_rows(X_train, y_train, X_holdout, y_holdout)
                 if n_shared > n_by_chance:
                     return "rows"
-        if self.train_model is not None and count_shared_labels(model, self.train_model)[0]:
+        train_model = self.correlation_model
+        if train_model is not None and count_shared_labels(holdout_model, train_model)[0]:
             return "groups"
-        if not self.classifier:
+        if not self.has_classes:
             return None
-        return _label_finding(np.asarray(self.tables[0][1]), np.asarray(y), model)
+        y_train = np.asarray(self.tables[0][1])
+        return _label_finding(y_train, np.asarray(y_holdout), holdout_model)
 
 
-def _check_tables(training_data, known_fractions):
+def _check_no_mixed_table(training_data, known_fractions):
     """Raise SharedRecordsError if a table contains both known training rows and other rows.
 
-    ``known_fractions`` maps positions of tables to the fraction of their rows that are known.
+    ``known_fractions``: fraction of the rows of a table that are known, by position of the table.
     """
     for table_index, known_fraction in known_fractions.items():
         if 0.0 < known_fraction < 1.0:
@@ -241,11 +242,12 @@ def _check_tables(training_data, known_fractions):
             raise HOLDOUT_ROWS_IN_FIT_PARAMETER.error(source=parameter_name)
 
 
-def _label_finding(y_train, y_holdout, model):
-    """Return "labels" or "classes" if labels of training set and holdout do not match, else None.
+def _label_finding(y_train, y_holdout, holdout_model):
+    """Return "labels" or "classes" if class labels of training set and holdout differ, else None.
 
-    "labels": no label is in both. "classes": a class is missing from one, more than by chance. Also
-    None for labels that are not compared. ``model`` is the correlation model of the holdout.
+    "labels": no label is in both. "classes": chance does not explain that a class is missing from
+    one. Also None if one is empty, has several outputs, or is the only one with text.
+    ``holdout_model``: correlation model of the holdout.
     """
     targets_of_both = y_train, y_holdout
     # Text in one of them alone has an error of its own.
@@ -258,26 +260,26 @@ def _label_finding(y_train, y_holdout, model):
     y_holdout = y_holdout.ravel()
     if not np.isin(y_holdout, y_train).any():
         return "labels"
-    n_holdout = model.effective_n(len(y_holdout))
+    n_effective_holdout = holdout_model.effective_n(len(y_holdout))
     if _misses_expected_class(y_holdout, y_train, len(y_train)):
         return "classes"
-    if _misses_expected_class(y_train, y_holdout, n_holdout):
+    if _misses_expected_class(y_train, y_holdout, n_effective_holdout):
         return "classes"
     return None
 
 
-def _misses_expected_class(labels, other_labels, other_n):
-    """Return whether a class of ``labels`` is missing from the others, more than by chance.
+def _misses_expected_class(labels, other_labels, n_effective_others):
+    """Return whether ``other_labels`` lack a class of ``labels``, more than chance explains.
 
-    ``other_n`` is the effective number of the other labels.
+    ``n_effective_others``: effective sample size of ``other_labels``.
     """
     classes, counts = np.unique(labels, return_counts=True)
-    is_expected = (1.0 - counts / len(labels)) ** other_n < _MAX_CHANCE
+    is_expected = (1.0 - counts / len(labels)) ** n_effective_others < _MAX_CHANCE
     return (~np.isin(classes, other_labels) & is_expected).any()
 
 
 class TrainingRowRegistry:
-    """Digests of rows that count as training rows of a holdout: of its search or earlier checks."""
+    """Digests of the known training rows of a holdout: from its search and from earlier checks."""
 
     def __init__(self, *, both_parts_given: bool = False) -> None:
         self.drawn = False  # whether a search drew the holdout and its training rows
@@ -294,100 +296,108 @@ class TrainingRowRegistry:
         return vars(self)
 
     def add(self, training_data: TrainingData, *, drawn: bool = False) -> None:
-        """Register training data without holdout records; ``drawn``: a search drew the split."""
+        """Register training data as known; ``drawn``: whether a search drew the split."""
         self.drawn |= drawn
         self._pending.append(training_data)
 
     def _hash_pending(self):
-        """Replace pending training data by their digests."""
+        """Replace the training data that were added since the last call by their digests."""
         for training_data in self._pending:
             self._data_digests.add(training_data.digest)
-            self._group_digests = np.union1d(self._group_digests, training_data.groups)
-            for table_digests in training_data.rows:
+            self._group_digests = np.union1d(self._group_digests, training_data.group_label_digests)
+            for table_digests in training_data.row_digest_pairs:
                 self._known_digests = list(map(np.union1d, self._known_digests, table_digests))
         self._pending = []
 
-    def known_overlap_status(self, training_data: TrainingData, *, explicit: bool) -> str | None:
-        """Return an additional assumption or an empty text for known training records, else None.
+    def _known_digests_for(self, y):
+        """Return the digests of known rows with targets, or without targets if ``y`` is None."""
+        return self._known_digests[y is None]
 
-        None: the records must be compared with the holdout. If a search drew the split, a table
-        with both known and other rows raises SharedRecordsError unless ``explicit`` is True, and
-        both known and other groups together give a warning and the assumption.
+    def known_overlap_status(
+        self, training_data: TrainingData, *, allows_mixed_tables: bool
+    ) -> str | None:
+        """Return an empty text or an additional assumption for known training data, else None.
+
+        None: the data must be compared with the holdout. If a search drew the split, a table with
+        both known and unknown rows raises SharedRecordsError unless ``allows_mixed_tables``. Both
+        known and unknown groups then give a warning, and the assumption is returned.
         """
         if any(training_data is pending for pending in self._pending):
             return ""
-        known_fractions = self._known_fractions(training_data)
-        is_known_group = np.isin(training_data.groups, self._group_digests)
-        if self.drawn and not explicit:
-            _check_tables(training_data, known_fractions)
+        known_fractions = self._known_row_fractions(training_data)
+        is_known_group = np.isin(training_data.group_label_digests, self._group_digests)
+        if self.drawn and not allows_mixed_tables:
+            _check_no_mixed_table(training_data, known_fractions)
         if self.drawn and is_known_group.any() and not is_known_group.all():
             OVERLAP_FINDINGS["groups"].warn()
             return RELABELED_GROUPS_ASSUMPTION
-        has_rows_only = training_data.train_model is None and not training_data.classifier
-        all_known = (self.drawn or has_rows_only) and min(
+        has_rows_only = training_data.correlation_model is None and not training_data.has_classes
+        is_known = (self.drawn or has_rows_only) and min(
             known_fractions.values(), default=1.0
         ) == 1.0
-        return "" if all_known or training_data.digest in self._data_digests else None
+        return "" if is_known or training_data.digest in self._data_digests else None
 
-    def _known_fractions(self, training_data):
-        """Return the fraction of known rows by position of each table that has digests."""
+    def _known_row_fractions(self, training_data):
+        """Return the fraction of known rows of each table that has digests, by table position."""
         self._hash_pending()
         return {
-            index: float(np.isin(table_digests, self._known_digests[y is None]).mean())
-            for index, ((table_digests, _), (_, y)) in enumerate(
-                zip(training_data.rows, training_data.tables, strict=True)
+            table_index: float(np.isin(digests_with_targets, self._known_digests_for(y)).mean())
+            for table_index, ((digests_with_targets, _), (_, y)) in enumerate(
+                zip(training_data.row_digest_pairs, training_data.tables, strict=True)
             )
-            if table_digests.size
+            if digests_with_targets.size
         }
 
     def stored_training_rows(self, estimator: Any, X: Any) -> TrainingData:
         """Return the training rows that a fitted model stores, such as support vectors.
 
-        ``X`` are records with the columns to compare. If a search drew the split, tables of which
-        no row is known are left out: the model may have transformed their rows.
+        Only tables with the columns of ``X`` count. If a search drew the split, tables without a
+        known row are left out: the model may have transformed their rows.
         """
-        tables = [((rows, None),) for rows in _stored_rows(estimator, X)]
+        tables = [(rows, None) for rows in _stored_rows(estimator, X)]
         if self.drawn:
-            tables = [table for table in tables if self._has_known_row(TrainingData(table))]
-        return TrainingData(sum(tables, ()))
+            tables = [table for table in tables if self._has_known_row(TrainingData((table,)))]
+        return TrainingData(tuple(tables))
 
     def _has_known_row(self, training_data):
-        """Return whether a row is known, or no table has digests."""
-        known_fractions = self._known_fractions(training_data)
+        """Return whether a row of training data is known; True if no table has digests."""
+        known_fractions = self._known_row_fractions(training_data)
         return not known_fractions or any(known_fractions.values())
 
-    def check_no_holdout_records(self, training_data: TrainingData, X: Any, y: Any) -> None:
-        """Raise SharedRecordsError if records to be scored are in the holdout, more than by chance.
+    def check_no_holdout_records(
+        self, scored_data: TrainingData, X_holdout: Any, y_holdout: Any
+    ) -> None:
+        """Raise SharedRecordsError if more scored records are in the holdout than chance explains.
 
-        ``training_data``: the records to be scored, in its first table. ``X`` and ``y`` are the
-        holdout records. Nothing is checked unless the caller passed training and holdout records to
-        the same fit: then the error reveals nothing new.
+        ``scored_data``: its first table has the records to be scored. Nothing is checked unless the
+        caller passed training and holdout records to the same fit.
         """
-        if not self.both_parts_given:
+        if not self.both_parts_given:  # otherwise the error reveals nothing new
             return
         self._hash_pending()
-        X_scored, y_scored = training_data.tables[0]
-        known_digests = self._known_digests[y_scored is None]
-        new_rows = np.flatnonzero(~np.isin(training_data.rows[0][0], known_digests))
-        if new_rows.size:
-            y_new = None if y_scored is None else safe_indexing(y_scored, new_rows)
+        X_scored, y_scored = scored_data.tables[0]
+        known_digests = self._known_digests_for(y_scored)
+        digests_with_targets, _ = scored_data.row_digest_pairs[0]
+        unknown_indices = np.flatnonzero(~np.isin(digests_with_targets, known_digests))
+        if unknown_indices.size:
+            y_unknown = None if y_scored is None else safe_indexing(y_scored, unknown_indices)
             n_shared, n_by_chance = count_shared_rows(
-                safe_indexing(X_scored, new_rows), y_new, X, y
+                safe_indexing(X_scored, unknown_indices), y_unknown, X_holdout, y_holdout
             )
             # If records of the fit are all distinct, equality by chance is excluded.
-            if n_shared == new_rows.size:
-                holdout_digests = row_digests(X, None if y_new is None else y)
+            if n_shared == unknown_indices.size:
+                holdout_digests = row_digests(X_holdout, None if y_unknown is None else y_holdout)
                 fit_digests = np.concatenate([holdout_digests, known_digests])
                 n_by_chance = 0 if np.unique(fit_digests).size == fit_digests.size else n_by_chance
             if n_shared > n_by_chance:
                 raise HOLDOUT_RECORDS_SCORED.error(count=n_shared)
 
     def record_fingerprints(self, X: Any, y: Any) -> Any:
-        """Return fingerprints of the holdout records, for copies of a search without records.
+        """Return fingerprints of the holdout records ``X`` and ``y``, for `check_fingerprints`.
 
         A fingerprint has 16 bits, so that it does not identify a record. Only records that differ
-        from all others of the fit have one, and none has if the caller did not pass training and
-        holdout records to the same fit.
+        from all others of the fit have one. No record has one if the caller did not pass training
+        and holdout records to the same fit.
 
         Returns
         -------
@@ -398,22 +408,23 @@ class TrainingRowRegistry:
         """
         self._hash_pending()
         digests, counts = np.unique(row_digests(X, y), return_counts=True)
-        unique_digests = digests[(counts == 1) & ~np.isin(digests, self._known_digests[y is None])]
-        is_unique = np.isin(row_digests(X, y), unique_digests) & self.both_parts_given
-        # Columns by position and, in frames, also by name.
-        column_names = [None, {*map(str, X.columns)}] if is_frame(X) else [None]
+        is_known = np.isin(digests, self._known_digests_for(y))
+        unique_digests = digests[(counts == 1) & ~is_known]
+        has_fingerprint = np.isin(row_digests(X, y), unique_digests) & self.both_parts_given
+        # None: columns are identified by position. In frames, they are also identified by name.
+        name_sets = [None, {*map(str, X.columns)}] if is_frame(X) else [None]
         fingerprints = [
-            row_digests(X, y, names=names_or_none)[is_unique] >> np.uint64(48)
-            for names_or_none in column_names
+            row_digests(X, y, names=name_set)[has_fingerprint] >> np.uint64(48)
+            for name_set in name_sets
         ]
-        return column_names[-1], np.unique(np.concatenate(fingerprints))
+        return name_sets[-1], np.unique(np.concatenate(fingerprints))
 
 
 def check_fingerprints(fingerprints: Any, X: Any, y: Any) -> None:
     """Raise SharedRecordsError if most records to be scored have fingerprints of the holdout.
 
-    They are more than half of the records, and more than chance explains. ``fingerprints`` is
-    the pair that `TrainingRowRegistry.record_fingerprints` returned.
+    Most: more than half of the records ``X``, ``y``, and more than chance explains.
+    ``fingerprints``: the pair that :meth:`TrainingRowRegistry.record_fingerprints` returned.
     """
     names, holdout_fingerprints = fingerprints
     names = names if is_frame(X) and names and names <= {*map(str, X.columns)} else None
@@ -428,32 +439,36 @@ def check_fingerprints(fingerprints: Any, X: Any, y: Any) -> None:
 def _stored_rows(estimator, X, depth=4):
     """Yield tables of training rows that a fitted model, or a model inside it, stores.
 
-    ``depth`` is the number of levels of nested models that are inspected.
+    Only tables with the columns of ``X`` count. ``depth``: number of levels of nested models.
     """
-    state = getattr(estimator, "__dict__", None) or {}
+    attributes = getattr(estimator, "__dict__", None) or {}
     for name in _TRAINING_ROW_ATTRIBUTES:
-        rows = state.get(name)
+        rows = attributes.get(name)
         if sp.issparse(rows) or (isinstance(rows, np.ndarray) and rows.dtype.kind in "biuf"):
             yield from _tables_in(rows, X)
-    if depth and (hasattr(estimator, "get_params") or "estimator" in state):
-        for inner in _inner_objects(state):
-            yield from _stored_rows(inner, X, depth - 1)
+    if depth and (hasattr(estimator, "get_params") or "estimator" in attributes):
+        for inner_object in _inner_objects(attributes):
+            yield from _stored_rows(inner_object, X, depth - 1)
 
 
-def _inner_objects(state):
-    """Yield the objects in the state of a fitted model: fitted attributes, steps, or estimator."""
+def _inner_objects(attributes):
+    """Yield the values of fitted attributes and ``steps`` of a model, or else its ``estimator``.
+
+    Of a list or tuple, at most ``_MAX_MEMBERS`` members are yielded. ``attributes``: values of all
+    attributes of the model, by name.
+    """
     fitted_values = [
-        value for name, value in state.items() if name.endswith("_") or name == "steps"
+        value for name, value in attributes.items() if name.endswith("_") or name == "steps"
     ]
-    for value in fitted_values or [state.get("estimator")]:  # of a frozen or calibrated model
+    for value in fitted_values or [attributes.get("estimator")]:  # of a frozen or calibrated model
         for item in value[:_MAX_MEMBERS] if isinstance(value, (list, tuple)) else [value]:
             yield item[1] if isinstance(item, tuple) and len(item) > 1 else item
 
 
 def _tables_in(value, X, depth=3):
-    """Yield tables with the columns of ``X`` in a fit parameter such as ``eval_set``.
+    """Yield the tables with the columns of ``X`` in a value, such as a fit parameter ``eval_set``.
 
-    ``depth`` is the number of levels of nested lists that are inspected.
+    ``depth``: number of levels of nested lists that are inspected.
     """
     if isinstance(value, dict):
         value = list(value.values())
@@ -465,20 +480,19 @@ def _tables_in(value, X, depth=3):
 
 
 def count_shared_rows(X, y, X_holdout, y_holdout):
-    """Return the number of training records in the holdout, and the number that chance explains.
+    """Return the number of training records in the holdout, and the most that chance explains.
 
-    If ``y`` is None, records are compared without targets. If a population has equal records, the
-    training set has equal records, too. Chance explains the number of shared records that is
-    expected from these, plus four standard deviations, plus one record. Chance explains none if all
-    training records are in the holdout, each at least as often as in the training set, and they are
-    not all equal and more than half as many as the holdout records. Both numbers are 0 if the
-    tables cannot be compared.
+    If ``y`` is None, records are compared without targets. Chance explains the number of shared
+    records that is expected from the equal records in the training set, plus four standard
+    deviations, plus one record. It explains none if all training records are in the holdout, each
+    at least as often as in the training set, unless they are all equal or at most half as many as
+    the holdout records. Both numbers are 0 if the tables cannot be compared.
     """
     digests = _digests_of_both(X, y, X_holdout, y_holdout)
     if digests is None:
         return 0, 0
     training_digests, holdout_digests = digests
-    distinct_digests, counts = np.unique(training_digests, return_counts=True)
+    distinct_digests, n_copies = np.unique(training_digests, return_counts=True)
     n_shared = int(np.isin(training_digests, holdout_digests).sum())
     if (
         n_shared == training_digests.size
@@ -487,18 +501,23 @@ def count_shared_rows(X, y, X_holdout, y_holdout):
     ):
         # A random sample of a discrete population hardly ever has every record at most as often as
         # another sample of this size.
-        holdout_values, holdout_counts = np.unique(holdout_digests, return_counts=True)
-        if np.all(holdout_counts[np.searchsorted(holdout_values, distinct_digests)] >= counts):
+        distinct_holdout_digests, n_holdout_copies = np.unique(holdout_digests, return_counts=True)
+        positions = np.searchsorted(distinct_holdout_digests, distinct_digests)
+        if np.all(n_holdout_copies[positions] >= n_copies):
             return n_shared, 0
-    chances = _chances_of_equal_records(counts, holdout_digests.size)
-    expected = float((counts * chances).sum())
+    probabilities = _probabilities_of_equal_records(n_copies, holdout_digests.size)
+    expected_n_shared = float((n_copies * probabilities).sum())
     # Twice: for the number of shared records, and for the error of the estimated probabilities.
-    variance = 2.0 * float((counts**2 * chances * (1.0 - chances)).sum())
-    return n_shared, math.floor(expected + 4.0 * math.sqrt(variance) + 1.0)
+    variance = 2.0 * float((n_copies**2 * probabilities * (1.0 - probabilities)).sum())
+    return n_shared, math.floor(expected_n_shared + 4.0 * math.sqrt(variance) + 1.0)
 
 
 def _digests_of_both(X, y, X_holdout, y_holdout):
-    """Return digests of training and of holdout records, or None if they cannot be compared."""
+    """Return digests of training and of holdout records, or None if they cannot be compared.
+
+    The columns of two frames are compared by the names that both have, others by position. If ``y``
+    is None, targets are left out.
+    """
     shared_names = None
     if all(hasattr(table, "iloc") and hasattr(table, "columns") for table in (X, X_holdout)):
         shared_names = {*map(str, X.columns)}.intersection(map(str, X_holdout.columns)) or None
@@ -521,38 +540,39 @@ def _digests_of_both(X, y, X_holdout, y_holdout):
     )
 
 
-def _chances_of_equal_records(counts, n_holdout):
-    """Return for each distinct training record the chance that a holdout has an equal one.
+def _probabilities_of_equal_records(n_copies, n_holdout):
+    """Return for each distinct training record the probability that a holdout has an equal one.
 
     It is an estimate, or an upper bound if the holdout is at least as large as the training set.
-    ``counts`` has the number of times that each distinct record is in the training set.
+    ``n_copies``: how often each distinct record is in the training set.
     """
     # The probability that a random subset of the other training records, as large as the holdout,
     # contains an equal one is hypergeometric, and an unbiased estimate. If there are fewer other
     # training records than that, the rate of equal pairs gives an upper bound (Jensen).
-    n_training = int(counts.sum())
+    n_training = int(n_copies.sum())
     n_others = n_training - 1
     if n_holdout <= n_others:
-        # Each distinct count is computed once.
-        distinct_counts, index = np.unique(counts, return_inverse=True)
-        return 1.0 - hypergeom.pmf(0, n_others, distinct_counts - 1, n_holdout)[index]
-    pair_rate = float((counts * (counts - 1.0)).sum()) / max(n_training * n_others, 1)
-    return np.full(counts.shape, 1.0 - (1.0 - pair_rate) ** n_holdout)
+        # The probability is computed once for each distinct number of copies.
+        distinct_n_copies, inverse_indices = np.unique(n_copies, return_inverse=True)
+        return 1.0 - hypergeom.pmf(0, n_others, distinct_n_copies - 1, n_holdout)[inverse_indices]
+    equal_pair_rate = float((n_copies * (n_copies - 1.0)).sum()) / max(n_training * n_others, 1)
+    return np.full(n_copies.shape, 1.0 - (1.0 - equal_pair_rate) ** n_holdout)
 
 
 def row_digests(X, y=None, *, names=None):
     """Return a 64-bit digest of each record, shape (n_records,).
 
-    Records of equal numbers and texts have equal digests in all containers. Numbers are equal if
-    they are in single precision. ``names`` are the columns of a frame to compare, by name. If None,
-    all columns are compared, by position. With ``y``, targets are a part of the record. Raises
+    Records with equal numbers and texts have equal digests in all containers. Numbers that are
+    equal in single precision count as equal. ``names``: set of the columns of a frame to hash, by
+    name. None: all columns, by position. With ``y``, targets are a part of the record. Raises
     TypeError or ValueError for data that cannot be hashed.
     """
     if sp.issparse(X):
-        cells = X.tocoo()
+        nonzero_cells = X.tocoo()
         digests = np.zeros(X.shape[0], np.uint64)
-        salts = np.array([_salt(str(column)) for column in range(X.shape[1])], np.uint64)
-        np.add.at(digests, cells.row, _hash_cells(cells.data, salts[cells.col]))
+        column_salts = np.array([_salt(str(column)) for column in range(X.shape[1])], np.uint64)
+        hashes = _hash_cells(nonzero_cells.data, column_salts[nonzero_cells.col])
+        np.add.at(digests, nonzero_cells.row, hashes)
     elif names is None:
         digests = _sum_cell_hashes(_as_table(X), "")
     else:
@@ -562,35 +582,35 @@ def row_digests(X, y=None, *, names=None):
 
 
 def _sum_cell_hashes(table, prefix, names=None):
-    """Return for each row the sum of its cells' hashes.
+    """Return for each row the sum of its cells' 64-bit hashes, modulo 2^64.
 
-    The hash of a column depends on ``prefix`` and on its name, or on its position if ``names`` is
-    None. Raises ValueError for a table without columns.
+    The hash of a cell depends on its value, on ``prefix``, and on the name of its column, or on the
+    position of its column if ``names`` is None. Raises ValueError for a table without columns.
     """
-    labels = list(range(table.shape[1]) if names is None else names)
-    if not labels:
+    column_labels = list(range(table.shape[1]) if names is None else names)
+    if not column_labels:
         raise ValueError("no columns")
-    salts = np.array([_salt(f"{prefix}{label}") for label in labels], np.uint64)
-    sums = np.zeros(len(table), np.uint64)
+    column_salts = np.array([_salt(f"{prefix}{label}") for label in column_labels], np.uint64)
+    row_sums = np.zeros(len(table), np.uint64)
     is_array = isinstance(table, np.ndarray)
     block_size = _COLUMNS_PER_BLOCK if is_array and table.dtype.kind in "biuf" else 1
-    for start in range(0, len(labels), block_size):
-        columns = slice(start, start + block_size)
-        cells = table[:, columns] if is_array else table.iloc[:, start].to_numpy()[:, None]
-        sums += _hash_cells(cells, salts[columns]).sum(axis=1, dtype=np.uint64)
-    return sums
+    for start in range(0, len(column_labels), block_size):
+        block = slice(start, start + block_size)
+        cells = table[:, block] if is_array else table.iloc[:, start].to_numpy()[:, None]
+        row_sums += _hash_cells(cells, column_salts[block]).sum(axis=1, dtype=np.uint64)
+    return row_sums
 
 
 def _hash_cells(cells, salts):
-    """Return a hash of each cell with the salt of its column, 0 for zeros."""
+    """Return a 64-bit hash of each cell with the salt of its column, 0 for zeros."""
     codes = cell_codes(cells)
     return np.where(codes == 0, np.uint64(0), splitmix64(codes, salts))
 
 
 def _as_table(data):
-    """Return frames and sparse matrices unchanged, and other data as an array with two axes.
+    """Return data as a table: frames and sparse matrices unchanged, others as a 2-D array.
 
-    The first axis is that of the records.
+    The first axis of the array is that of the records.
     """
     data = as_single_array(data)
     if sp.issparse(data) or (hasattr(data, "iloc") and hasattr(data, "columns")):
@@ -601,11 +621,10 @@ def _as_table(data):
     return data.reshape(len(data), -1)
 
 
-def cell_codes(cells, *, single=True):
+def cell_codes(cells, *, single_precision=True):
     """Return a 64-bit code of each cell: 0 for zero, one code for all missing values.
 
-    With ``single``, numbers are rounded to single precision, so that a copy in it has the same
-    codes.
+    ``single_precision``: whether numbers in numeric arrays are rounded to single precision before.
     """
     # Extension types of pandas (categories, strings, masked numbers) become arrays of objects.
     has_numpy_dtype = isinstance(getattr(cells, "dtype", None), np.dtype)
@@ -613,7 +632,7 @@ def cell_codes(cells, *, single=True):
     if cells.dtype.kind in "biuf":
         values = cells.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            rounded = values.astype(np.float32).astype(np.float64) if single else values
+            rounded = values.astype(np.float32).astype(np.float64) if single_precision else values
         codes = (rounded + 0.0).view(np.uint64)  # -0.0 is 0.0
         return np.where(np.isnan(values), _MISSING_CODE, codes)
     if cells.dtype.kind in "mM":
@@ -624,9 +643,9 @@ def cell_codes(cells, *, single=True):
 
 
 def _cell_code(cell, code_of_cell):
-    """Return the code of a cell of any type; text such as "1.5" has the code of the number.
+    """Return the 64-bit code of a cell of any type; text such as "1.5" has the code of the number.
 
-    ``code_of_cell`` caches the codes of cells that were seen before.
+    ``code_of_cell``: codes of earlier cells, to which this code is added.
     """
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return _MISSING_CODE
@@ -657,16 +676,15 @@ def splitmix64(codes, salt):
 
 
 def forget_answered_targets() -> None:
-    """Clear the targets of answered queries, so that the process is like a new one."""
+    """Forget the holdouts that answered queries in this process."""
     ANSWERED_TARGETS.clear()
 
 
 def targets_digest(X: Any, y: Any) -> str | None:
     """Return a digest that identifies a holdout by its targets in order, or None.
 
-    If targets are sorted by label, many tables of that size have the same ones, so that features
-    are included. Return None for fewer than 20 targets, in worker processes, and inside the fits
-    of a search or cross-validation, which test the model on other records.
+    If equal targets are adjacent, the features are included in the digest. None for fewer than 20
+    targets, in worker processes, and inside the fits of a search or cross-validation.
     """
     if num_samples(y) < _MIN_TARGETS or multiprocessing.parent_process() or inside_validation():
         return None
@@ -674,43 +692,46 @@ def targets_digest(X: Any, y: Any) -> str | None:
     labels = labels.astype(float) if labels.dtype.kind in "biu" else labels
     labels = labels.ravel() if labels.size == len(labels) else labels
     has_runs = labels.ndim == 1 and (labels[1:] == labels[:-1]).any()
-    if has_runs and is_sorted_by_label(labels):
+    if has_runs and is_sorted_by_label(labels):  # many tables of that size have the same targets
         return data_digest(X, labels)
     return data_digest(labels)
 
 
-def has_other_holdout(targets: set[str], rows: Callable[[], Any]) -> bool:
+def has_other_holdout(target_digests: set[str], get_row_digests: Callable[[], Any]) -> bool:
     """Return whether another holdout of this process with these records answered queries.
 
-    ``targets`` are digests of targets. ``rows`` is a function without arguments that returns the
-    pair of `TrainingData.rows` for these records: digests of rows with and without targets. Those
-    with targets detect a subset of another holdout, if there are 20 different ones.
+    ``target_digests``: results of :func:`targets_digest` for these records. ``get_row_digests()``
+    returns the pair of row digests with and without targets. A subset of another holdout is also
+    detected, if it has at least 20 different rows.
     """
-    if not ANSWERED_TARGETS.keys().isdisjoint(targets):
+    if not ANSWERED_TARGETS.keys().isdisjoint(target_digests):
         return True
-    new_digests = rows() if ANSWERED_TARGETS and targets else None
-    if not new_digests or len(np.unique(new_digests[0])) < _MIN_TARGETS:
+    digest_pair = get_row_digests() if ANSWERED_TARGETS and target_digests else None
+    if not digest_pair or len(np.unique(digest_pair[0])) < _MIN_TARGETS:
         return False
     return any(
-        digests and np.isin(new_digests[0], digests[0]).mean() > _MIN_SHARED_FRACTION
-        for digests in _answered_rows()
+        answered_pair and np.isin(digest_pair[0], answered_pair[0]).mean() > _MIN_SHARED_FRACTION
+        for answered_pair in _answered_digest_pairs()
     )
 
 
-def _answered_rows():
-    """Yield the pair of digests of rows of each holdout that answered queries, computed once.
+def _answered_digest_pairs():
+    """Yield for each holdout that answered queries its row digests, with and without targets.
 
-    None for a holdout whose account no longer had its records.
+    None for a holdout whose records are not known any more.
     """
-    for digest, rows in ANSWERED_TARGETS.items():
-        if callable(rows):
-            rows = rows()
-            ANSWERED_TARGETS[digest] = rows
-        yield rows
+    for target_digest, digest_pair in ANSWERED_TARGETS.items():
+        if callable(digest_pair):  # not computed yet
+            digest_pair = digest_pair()
+            ANSWERED_TARGETS[target_digest] = digest_pair
+        yield digest_pair
 
 
 def is_sorted_by_label(labels: Any) -> bool:
-    """Return whether records with equal labels are adjacent, as in a table sorted by label."""
-    runs = labels[np.r_[True, labels[1:] != labels[:-1]]]
+    """Return whether equal labels are adjacent, as in a table sorted by label."""
+    run_labels = labels[np.r_[True, labels[1:] != labels[:-1]]]  # label of each run
     # The first 1,000 runs are checked first, to save time.
-    return all(np.unique(run_labels).size == run_labels.size for run_labels in (runs[:1000], runs))
+    return all(
+        np.unique(checked_labels).size == checked_labels.size
+        for checked_labels in (run_labels[:1000], run_labels)
+    )

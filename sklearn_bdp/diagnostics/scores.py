@@ -1,4 +1,4 @@
-"""Diagnostics of models and scores: batch dependence, dependent records, clipped and fallen scores.
+"""Diagnostics of models and scores: batch dependence, dependent records, unreliable scores.
 
 They read no holdout records.
 """
@@ -117,7 +117,7 @@ BATCH_DEPENDENT_SCORES = Diagnostic(
 )
 
 #: An interval is uninformative if it covers at least this fraction of the range of the metric.
-UNINFORMATIVE_SHARE = 0.9
+MIN_UNINFORMATIVE_FRACTION = 0.9
 #: Number of standard errors by which a cross-validated score may exceed its expectation by chance.
 #: A normal variable does with probability 1 in 740.
 MAX_STANDARD_ERRORS = 3.0
@@ -142,11 +142,11 @@ BATCH_DEPENDENCE_ASSUMPTION = (
 
 
 def run_dependence_test(
-    holdout_split, estimator, metric, score, *, groups=None, scores_and_folds=None
+    holdout_split, estimator, metric, score_folds, *, groups=None, scores_and_folds=None
 ):
-    """Test the declared correlation by cross-validated scores of one candidate, and warn.
+    """Test the declared correlation by cross-validated scores of one candidate.
 
-    One warning has the finding of the test and the hints of the split, if there are any.
+    Issue one warning with the finding of the test and the hints of the split, if there are any.
 
     Parameters
     ----------
@@ -156,9 +156,9 @@ def run_dependence_test(
         The candidate.
     metric : BoundedMetric
         Metric of the search. If it is not a mean over records, another one is used.
-    score : callable
-        ``score(metric, folds)`` fits the candidate on folds of training records and returns a score
-        for each record, NaN for records that are not tested or if it cannot be fitted.
+    score_folds : callable
+        ``score_folds(metric, folds)`` fits the candidate on folds of training records and returns a
+        score for each record, NaN for records that are not tested or if it cannot be fitted.
     groups : array-like of shape (n_train,), default=None
         Groups of the training records that are tested for dependence.
     scores_and_folds : tuple of two ndarrays of shape (n_train,), default=None
@@ -183,43 +183,49 @@ def run_dependence_test(
     tests_groups = has_coordinates or (isinstance(model, Groups) and not is_independent)
     has_classes = is_classifier(estimator)
     labels = np.asarray(holdout_split.y) if has_classes and np.ndim(holdout_split.y) == 1 else None
-    has_order = tests_groups or (is_independent and not _is_sorted(labels))
+    has_order = tests_groups or (is_independent and not _has_adjacent_labels(labels))
     # Dates given their past, and nodes given the rest, may depend on each other in any way.
-    is_free = scheme.in_time_order or holdout_split.scheme.is_conditional
-    is_testable = has_order and not is_free and _has_record_scores(holdout_split, estimator, metric)
-    result = None, None
+    allows_dependence = scheme.in_time_order or holdout_split.scheme.is_conditional
+    is_testable = (
+        has_order
+        and not allows_dependence
+        and _supports_record_scores(holdout_split, estimator, metric)
+    )
+    report_and_scores = None, None
     if (has_strength or is_testable) and not metric.is_mean:
         metric = _per_record_metric(holdout_split, estimator)
         scores_and_folds = None
     row_order = _original_row_order(holdout_split)
-    score_shuffled = partial(_scores_in_shuffled_folds, metric, score, row_order)
+    score_shuffled = partial(_scores_in_shuffled_folds, metric, score_folds, row_order)
     if has_strength:
-        result = _test_declared_strength(
-            holdout_split, declared_model, metric, score, scores_and_folds
+        report_and_scores = _test_declared_strength(
+            holdout_split, declared_model, metric, score_folds, scores_and_folds
         )
     elif is_testable and tests_groups:
         scores = score_shuffled(len(row_order)) if scores_and_folds is None else scores_and_folds[0]
-        result = _test_groups(declared_model, scores, labels, row_order, holdout_split.coordinates)
+        report_and_scores = _test_groups(
+            declared_model, scores, labels, row_order, holdout_split.coordinates
+        )
     elif is_testable:
-        result = _test_row_order(score_shuffled, row_order, groups, scores_and_folds)
-    warn_undeclared_dependence(holdout_split, result[0])
-    return result
+        report_and_scores = _test_row_order(score_shuffled, row_order, groups, scores_and_folds)
+    warn_undeclared_dependence(holdout_split, report_and_scores[0])
+    return report_and_scores
 
 
-def _is_sorted(labels):
-    """Return whether rows are sorted by label; False if labels are None."""
+def _has_adjacent_labels(labels):
+    """Return whether equal labels are adjacent; False if ``labels`` is None."""
     return labels is not None and is_sorted_by_label(labels)
 
 
 def _original_row_order(holdout_split):
-    """Return the positions of the training records, sorted by the caller's rows."""
+    """Return the positions of the training records in the order of the caller's rows."""
     if holdout_split.train is None:
         return np.arange(num_samples(holdout_split.X))
     return np.argsort(holdout_split.train, kind="stable")
 
 
-def _has_record_scores(holdout_split, estimator, metric):
-    """Return whether a per-record score can be cross-validated for the estimator."""
+def _supports_record_scores(holdout_split, estimator, metric):
+    """Return whether each training record can have a cross-validated score of the estimator."""
     y = holdout_split.y
     is_single = y is None or np.ndim(y) == 1
     has_supported_targets = is_single or type_of_target(y) != "multiclass-multioutput"
@@ -227,123 +233,127 @@ def _has_record_scores(holdout_split, estimator, metric):
     return has_metric and has_supported_targets and not get_tags(estimator).input_tags.pairwise
 
 
-def _scores_in_shuffled_folds(metric, score, row_order, n_rows=MAX_SERIES):
-    """Return cross-validated scores of the first rows in shuffled folds.
+def _scores_in_shuffled_folds(metric, score_folds, row_order, n_scored=MAX_SERIES):
+    """Return a cross-validated score for each training record, from shuffled folds.
 
-    ``row_order`` has the positions of all training records in the order of the caller's rows, and
-    ``n_rows`` is the number of them to score. If all scores of these are NaN, all are scored. The
-    result has one score per training record, NaN for the others.
+    Only the first ``n_scored`` records in ``row_order`` are scored, or all records if these have no
+    score. Scores of the others are NaN. ``score_folds(metric, folds)``: see
+    :func:`run_dependence_test`. ``row_order``: positions of all training records.
     """
-    rows = np.sort(row_order[:n_rows])
-    splitter = KFold(min(3, len(rows)), shuffle=True, random_state=0)
-    folds = [(rows[train], rows[test]) for train, test in splitter.split(rows)]
-    scores = score(metric, folds)
-    # A class may be missing from the first rows.
-    if n_rows < len(row_order) and np.isnan(scores).all():
-        return _scores_in_shuffled_folds(metric, score, row_order, len(row_order))
+    scored_indices = np.sort(row_order[:n_scored])
+    splitter = KFold(min(3, len(scored_indices)), shuffle=True, random_state=0)
+    folds = [
+        (scored_indices[train_positions], scored_indices[test_positions])
+        for train_positions, test_positions in splitter.split(scored_indices)
+    ]
+    scores = score_folds(metric, folds)
+    # A class may be missing from the first records.
+    if n_scored < len(row_order) and np.isnan(scores).all():
+        return _scores_in_shuffled_folds(metric, score_folds, row_order, len(row_order))
     return scores
 
 
 def _per_record_metric(holdout_split, estimator):
-    """Return a metric with a score for each record, for the test of dependence."""
+    """Return a metric that gives each record a score, suitable for the estimator."""
     name = "neg_mean_absolute_error"
     if is_classifier(estimator):
-        has_chances = hasattr(estimator, "predict_proba") and np.ndim(holdout_split.y) == 1
-        name = "neg_brier_score" if has_chances else "accuracy"
+        has_probabilities = hasattr(estimator, "predict_proba") and np.ndim(holdout_split.y) == 1
+        name = "neg_brier_score" if has_probabilities else "accuracy"
     return get_metric(name, estimator=estimator, y=holdout_split.y)
 
 
-def _test_declared_strength(holdout_split, declared_model, metric, score, scores_and_folds):
+def _test_declared_strength(holdout_split, declared_model, metric, score_folds, scores_and_folds):
     """Test the declared strength of a chain by scores, or of a network by labels (theory G33).
 
-    Return the report and the scores in time order. Both are None if there is nothing to test, such
-    as no score of a chain or no single label per record of a network. The report may say that there
-    are too few records. The scores are None if labels were tested.
+    Return the report and the scores, for a chain in the order of the caller's rows. The scores of a
+    network are None. Both are None if no record of a chain has a score, or if not every record of a
+    network has one label.
     """
-    n = num_samples(holdout_split.X)
+    n_train = num_samples(holdout_split.X)
     if declares_influence(declared_model):
         labels = holdout_split.y
-        if labels is None or np.ndim(labels) != 1 or declared_model.n_records != n:
+        if labels is None or np.ndim(labels) != 1 or declared_model.n_records != n_train:
             return None, None
         return declared_strength_test(declared_model, labels=labels), None
     row_order = _original_row_order(holdout_split)
     if scores_and_folds is None:
-        folds = declared_model.folds(n, min(3, n - 1))
-        fold_of_record = np.full(n, -1)
-        for i, (_, test) in enumerate(folds):
-            fold_of_record[test] = i
-        scores = score(metric, folds)
+        folds = declared_model.folds(n_train, min(3, n_train - 1))
+        fold_of_record = np.full(n_train, -1)
+        for fold_index, (_, test_indices) in enumerate(folds):
+            fold_of_record[test_indices] = fold_index
+        scores = score_folds(metric, folds)
     else:
         scores, fold_of_record = scores_and_folds
     scores = np.asarray(scores)[row_order]
     fold_of_record = np.asarray(fold_of_record)[row_order]
     if np.isnan(scores).all():
         return None, None
-    sequences = declared_model.components(n)[row_order] if declared_model.n_records == n else None
+    has_sequences = declared_model.n_records == n_train
+    sequences = declared_model.components(n_train)[row_order] if has_sequences else None
     report = declared_strength_test(
         declared_model, scores=scores, folds=fold_of_record, sequences=sequences
     )
     return report, scores
 
 
-def _test_groups(model, scores, labels, row_order, coordinates):
+def _test_groups(correlation_model, scores, class_labels, row_order, coordinates):
     """Test that neighboring groups are independent, by scores and, if possible, by residuals.
 
-    Groups are neighbors in the order of rows, or by ``coordinates``. Means of classes are
-    subtracted, so that a table sorted by class does not count as dependence. Return the report and
-    the unchanged scores, or None for both if there are too few scores or not as many as the model
-    has records.
-    ``labels``: classes of the records, or None. ``row_order``: positions of the records in the
-    order of the caller's rows.
+    Groups are neighbors in ``row_order``, or by ``coordinates`` if these are not None. From scores,
+    the mean of their class is subtracted. Return the report and the unchanged scores, or None for
+    both if fewer than two scores are finite or the correlation has another number of records.
+    ``class_labels``: classes of the records, or None. ``row_order``: positions of the records in
+    the order of the caller's rows.
     """
-    if np.isfinite(scores).sum() < 2 or model.n_records not in (None, len(scores)):
+    if np.isfinite(scores).sum() < 2 or correlation_model.n_records not in (None, len(scores)):
         return None, None
     row_order = row_order if coordinates is None else slice(None)
     tested_values = [scores]
-    if labels is not None:
-        tested_values = [_subtract_label_means(scores, labels)]
-        ordered_labels = labels[row_order]
-        n_changes = np.count_nonzero(ordered_labels[1:] != ordered_labels[:-1])
+    if class_labels is not None:
+        tested_values = [_subtract_label_means(scores, class_labels)]
+        ordered_labels = class_labels[row_order]
+        n_label_changes = np.count_nonzero(ordered_labels[1:] != ordered_labels[:-1])
         # Tables of groups with one class each are often sorted by class. Residuals would then show
         # dependence.
-        if coordinates is not None or n_changes >= len(model.sizes_):
-            tested_values.append(_residuals(scores, labels))
-    codes = model.components(len(scores))[row_order]
+        if coordinates is not None or n_label_changes >= len(correlation_model.sizes_):
+            tested_values.append(_residuals(scores, class_labels))
+    group_codes = correlation_model.components(len(scores))[row_order]
     report = correlation.group_independence_test(
-        np.transpose(tested_values)[row_order], codes, coordinates=coordinates
+        np.transpose(tested_values)[row_order], group_codes, coordinates=coordinates
     )
     return report, scores
 
 
 def _residuals(scores, labels):
-    """Return signed losses, minus their means over predicted signs, reconstructed from scores.
+    """Return a signed loss for each record, minus the mean of those with the same predicted sign.
 
-    Losses have a positive sign for labels in the upper half of the classes, else a negative one. If
-    a model predicts all classes equally well, scores alone do not show that neighbors have similar
-    labels.
+    The loss is the difference from the largest score. Its sign is positive for labels in the upper
+    half of the classes, else negative. Of a loss above half of the largest one, the predicted sign
+    is the opposite.
     """
-    codes = np.unique(labels, return_inverse=True)[1]
-    class_sign = np.where(2 * codes > codes.max(), 1.0, -1.0)
+    label_codes = np.unique(labels, return_inverse=True)[1]
+    label_signs = np.where(2 * label_codes > label_codes.max(), 1.0, -1.0)
     losses = np.nanmax(scores) - scores
-    predicted_sign = np.where(2.0 * losses > np.nanmax(losses), -class_sign, class_sign)
-    return _subtract_label_means(class_sign * losses, predicted_sign)
+    predicted_signs = np.where(2.0 * losses > np.nanmax(losses), -label_signs, label_signs)
+    return _subtract_label_means(label_signs * losses, predicted_signs)
 
 
 def _subtract_label_means(values, labels):
-    """Return the values minus the mean value of the records with the same label."""
-    codes = np.unique(labels, return_inverse=True)[1]
-    sums = np.bincount(codes, np.nan_to_num(values))
-    counts = np.bincount(codes, ~np.isnan(values))
-    return values - (sums / np.maximum(counts, 1))[codes]
+    """Return the values minus the mean value of the records with the same label; NaN stay NaN."""
+    label_codes = np.unique(labels, return_inverse=True)[1]
+    sums = np.bincount(label_codes, np.nan_to_num(values))
+    counts = np.bincount(label_codes, ~np.isnan(values))
+    return values - (sums / np.maximum(counts, 1))[label_codes]
 
 
 def _test_row_order(score_shuffled, row_order, groups, scores_and_folds):
     """Test that scores depend neither on the order of rows nor on groups, if any.
 
-    ``score_shuffled()`` returns scores in shuffled folds. ``row_order``: positions of the records
-    in the order of the caller's rows. ``groups``: of the records, or None. ``scores_and_folds``: of
-    the inner cross-validation, or None. Return the report and the tested scores in the order of
-    rows, or None for both if there are too few scores.
+    Return the report and the tested scores in the order of the caller's rows, or None for both if
+    there are fewer than two scores. ``score_shuffled()`` returns scores of the training records in
+    shuffled folds. ``row_order``: positions of the records in the order of the caller's rows.
+    ``groups``: label of each record, or None. ``scores_and_folds``: score and fold of each record
+    in the inner cross-validation, or None.
     """
     fold_of_record = None if groups is not None or scores_and_folds is None else scores_and_folds[1]
     # Usable folds test every record, and have enough records for a permutation test.
@@ -359,35 +369,37 @@ def _test_row_order(score_shuffled, row_order, groups, scores_and_folds):
     is_tested = ~np.isnan(scores)
     if is_tested.sum() < 2:
         return None, None
-    labels = None if groups is None else np.asarray(groups)[row_order][is_tested]
-    return correlation.independence_test(scores[is_tested], groups=labels), scores[is_tested]
+    group_labels = None if groups is None else np.asarray(groups)[row_order][is_tested]
+    report = correlation.independence_test(scores[is_tested], groups=group_labels)
+    return report, scores[is_tested]
 
 
 def warn_too_few_groups(holdout):
-    """Warn once if a holdout has so few groups that intervals will be wide.
+    """Warn once if a `ReusableHoldout` has so few groups that intervals will be wide.
 
-    ``holdout`` is a `ReusableHoldout`. One that is too small caused another warning before, and a
-    closed one gives none.
+    There is no warning for a closed holdout, and for one whose ``is_small`` is True.
     """
-    model = holdout.dependence
+    correlation_model = holdout.dependence
     account = holdout.account
-    scheme = model.sampling_scheme(holdout.n)
-    if isinstance(model, Groups) and not (
+    scheme = correlation_model.sampling_scheme(holdout.n)
+    if isinstance(correlation_model, Groups) and not (
         scheme.has_independent_records or holdout.is_small or account.has_shown(TOO_FEW_GROUPS)
     ):
-        effective_n = model.effective_n(holdout.n)
+        effective_n = correlation_model.effective_n(holdout.n)
         if effective_n < FEW_GROUPS:
             account.mark_shown(TOO_FEW_GROUPS)
             with contextlib.suppress(exceptions.HoldoutClosedError):  # no other answers to forecast
                 forecast = holdout.preview(20, score=0.8)
-                TOO_FEW_GROUPS.warn(count=len(model.sizes_), worth=effective_n, **vars(forecast))
+                TOO_FEW_GROUPS.warn(
+                    count=len(correlation_model.sizes_), worth=effective_n, **vars(forecast)
+                )
 
 
 def warn_undeclared_dependence(holdout_split, report=None):
     """Issue one warning with all evidence against the declared correlation, if there is any.
 
-    The evidence consists of the hints of ``holdout_split`` and the message of ``report``, which may
-    be empty.
+    The evidence: the hints of ``holdout_split``, and the message of ``report``, the report of a
+    dependence test or None.
     """
     message = "" if report is None else report.message
     sentences = list(holdout_split.hints)
@@ -402,17 +414,17 @@ def warn_about_selected_model(
     metric,
     holdout_split,
     *,
-    of,
+    model_description,
     score,
     interval,
-    training,
+    cv_score,
     clipping=None,
     has_interval=True,
 ):
     """Warn if the selected model has an uninformative interval, an optimistic or a clipped score.
 
     All values are released or from the training set, in score units. There is no warning about the
-    interval if the holdout caused another one before, as too small or with few groups.
+    interval if there was one that the holdout is too small or has too few groups.
 
     Parameters
     ----------
@@ -422,69 +434,74 @@ def warn_about_selected_model(
         Metric of the scores.
     holdout_split : HoldoutSplit
         Split of the fit.
-    of : str
+    model_description : str
         Description of the model, for messages.
     score : float
         Verified score.
     interval : tuple of float
-        Lower and upper end of its interval.
-    training : float
+        Lower and upper end of the confidence interval of the verified score.
+    cv_score : float
         Cross-validated score.
     clipping : Clipping or None, default=None
         Effect of clipping on the training records.
     has_interval : bool, default=True
-        Whether the metric has an interval. If not, the certificate states the reason.
+        Whether the metric has an interval. If not, no warning is about the interval.
     """
-    warn_clipped_score(metric, clipping, of)
+    warn_clipped_score(metric, clipping, model_description)
     low, high = interval
-    if training > high and _is_optimistic(metric, holdout_split, training, high):
+    if cv_score > high and _is_optimistic(metric, holdout_split, cv_score, high):
         OPTIMISTIC_CV_SCORE.warn(
-            measured=metric.display_name, of=of, training=training, score=score, low=low, high=high
+            measured=metric.display_name,
+            of=model_description,
+            training=cv_score,
+            score=score,
+            low=low,
+            high=high,
         )
-    share = (high - low) / (metric.upper - metric.lower)
-    if not (has_interval and share >= UNINFORMATIVE_SHARE and math.isfinite(score)):
+    covered_fraction = (high - low) / (metric.upper - metric.lower)  # of the score range
+    is_uninformative = covered_fraction >= MIN_UNINFORMATIVE_FRACTION
+    if not (has_interval and is_uninformative and math.isfinite(score)):
         return
     if not (holdout.is_small or holdout.account.has_shown(TOO_FEW_GROUPS)):
         scheme = holdout.dependence.sampling_scheme(holdout.n)
         UNINFORMATIVE_INTERVAL.warn(
             measured=metric.display_name,
-            of=of,
+            of=model_description,
             score=score,
             low=low,
             high=high,
-            share=min(1.0, share),
+            share=min(1.0, covered_fraction),
             count=scheme.n_units,
             units=scheme.unit_name,
         )
 
 
-def _is_optimistic(metric, holdout_split, training, high):
-    """Return whether a cross-validated score is above an upper limit by more than chance.
+def _is_optimistic(metric, holdout_split, cv_score, upper_limit):
+    """Return whether a cross-validated score exceeds an upper limit by more than chance explains.
 
-    ``training`` is the score and ``high`` the limit, both in score units.
+    Both are in score units. Chance explains ``MAX_STANDARD_ERRORS`` standard errors of the score.
     """
-    n = num_samples(holdout_split.X)
+    n_train = num_samples(holdout_split.X)
     train_model = Independent() if holdout_split.train_model is None else holdout_split.train_model
-    tail = score_tail(train_model, n, **dataclasses.asdict(metric.expected_shape(n)))
-    unit_score = min(1.0, max(0.0, metric.to_unit(training)))
+    expected_shape = dataclasses.asdict(metric.expected_shape(n_train))
+    tail_bound = score_tail(train_model, n_train, **expected_shape)
+    unit_score = min(1.0, max(0.0, metric.to_unit(cv_score)))
     score_range = metric.upper - metric.lower
-    return (
-        training - MAX_STANDARD_ERRORS * score_range * float(tail.standard_deviation(unit_score))
-        > high
-    )
+    standard_error = float(tail_bound.standard_deviation(unit_score))  # in units of [0, 1]
+    return cv_score - MAX_STANDARD_ERRORS * score_range * standard_error > upper_limit
 
 
-def warn_clipped_score(metric, clipping, of):
+def warn_clipped_score(metric, clipping, model_description):
     """Warn if clipping changes the training score noticeably, and return whether it does.
 
-    ``clipping``: effect on the training records, or None; ``of``: description of the model.
+    ``clipping``: `Clipping`, the effect of clipping on the training records, or None.
     """
     if clipping is None or not clipping.is_noticeable:
         return False
     CLIPPED_SCORE.warn(
         measured=metric.display_name,
         name=metric.name,
-        of=of,
+        of=model_description,
         n=clipping.n,
         n_clipped=clipping.n_clipped,
         clipped=clipping.clipped_sum / clipping.n,
@@ -500,48 +517,47 @@ def warn_clipped_score(metric, clipping, of):
 def is_batch_dependent(model, X):
     """Return whether predictions of a fitted model depend on the other rows of a batch.
 
-    ``X`` are training rows. Two batches have rows in common, at the same positions. A model that
-    predicts records one by one has the same predictions for these. False for models whose
-    predictions are random, for fewer than 16 rows, and if predictions fail.
+    Predictions for training rows ``X`` are compared between two batches with rows in common. False
+    for models whose predictions are random, for fewer than 16 rows, and if predictions fail.
     """
     if num_samples(X) < MIN_TRAINING_ROWS:
         return False
-    return _depends_on_other_rows(model, X, *_batches(num_samples(X), MAX_BATCH_SIZE))
+    return _depends_on_other_rows(model, X, *_overlapping_batches(num_samples(X), MAX_BATCH_SIZE))
 
 
-def _batches(n, max_size):
-    """Return the rows of two batches, and the positions in them at which rows are the same.
+def _overlapping_batches(n_rows, max_size):
+    """Return the row indices of two batches, and the positions at which both have the same row.
 
-    ``n``: number of all rows. ``max_size``: largest size of a batch.
+    ``n_rows``: number of all rows. ``max_size``: largest number of rows of a batch.
     """
-    size = min(max_size, n // 2)
+    batch_size = min(max_size, n_rows // 2)
     rng = np.random.default_rng(0)
-    batch = np.arange(size) + (n - size) // 2
-    shared_positions = rng.permutation(size)[: size // 2]
-    changed_batch = rng.permutation(n)[:size]
-    changed_batch[shared_positions] = batch[shared_positions]
-    return batch, changed_batch, shared_positions
+    batch_indices = np.arange(batch_size) + (n_rows - batch_size) // 2
+    shared_positions = rng.permutation(batch_size)[: batch_size // 2]
+    changed_indices = rng.permutation(n_rows)[:batch_size]
+    changed_indices[shared_positions] = batch_indices[shared_positions]
+    return batch_indices, changed_indices, shared_positions
 
 
-def _depends_on_other_rows(model, X, batch, changed_batch, shared_positions):
+def _depends_on_other_rows(model, X, batch_indices, changed_indices, shared_positions):
     """Return whether predictions for the rows that two batches share depend on the other rows.
 
-    The first prediction method with a result for both batches decides; False without one, and if
-    its predictions cannot be repeated. ``batch``, ``changed_batch``: rows of ``X`` in each batch.
-    ``shared_positions``: positions in both batches, or a mask of them, with the same rows.
+    The first prediction method with results for both batches decides. False without one, and if its
+    predictions cannot be repeated. ``batch_indices``, ``changed_indices``: rows of ``X`` in each
+    batch. ``shared_positions``: positions at which both have the same row, or a mask of them.
     """
-    X_batch = safe_indexing(X, batch)
-    X_changed = safe_indexing(X, changed_batch)
+    X_batch = safe_indexing(X, batch_indices)
+    X_changed = safe_indexing(X, changed_indices)
     if hasattr(X_changed, "iloc"):  # features over time windows need an index in order
         X_changed = X_changed.set_axis(X_batch.index, axis=0)
-    for name in ("predict_proba", "decision_function", "predict"):
-        responses = _predict_or_none(model, name, X_batch)
-        changed_responses = _predict_or_none(model, name, X_changed)
+    for method_name in ("predict_proba", "decision_function", "predict"):
+        responses = _predict_or_none(model, method_name, X_batch)
+        changed_responses = _predict_or_none(model, method_name, X_changed)
         if responses is None or changed_responses is None:
             continue
         if _are_close(responses[shared_positions], changed_responses[shared_positions]):
             return False
-        repeated_responses = _predict_or_none(model, name, X_batch)
+        repeated_responses = _predict_or_none(model, method_name, X_batch)
         if repeated_responses is None:
             return False
         return _are_close(responses[shared_positions], repeated_responses[shared_positions])
@@ -551,34 +567,33 @@ def _depends_on_other_rows(model, X, batch, changed_batch, shared_positions):
 def check_later_rows(model, X, dates, *, name):
     """Raise ValueError if predictions of a fitted model for a date depend on later dates.
 
-    ``dates`` are the dates of the training rows ``X`` as numbers, in time order. In a batch of
-    consecutive dates, the rows of the second half are replaced. Predictions for the first half must
-    not change. Fewer than 16 dates are not checked. ``name`` is the name of the model in the
-    message.
+    In a batch of consecutive dates, the rows of the second half of the dates are replaced.
+    Predictions for the first half must not change. Fewer than 16 dates are not checked. ``dates``:
+    date of each training row of ``X`` as a number, in time order. ``name``: name of the model for
+    the message.
     """
     unique_dates = np.unique(dates)
     if len(unique_dates) < MIN_TRAINING_ROWS:
         return
     n_dates = max(4, MAX_BATCH_SIZE * len(unique_dates) // len(dates))
     batch_dates = unique_dates[(len(unique_dates) - n_dates) // 2 :][:n_dates]
-    batch = np.flatnonzero(np.isin(dates, batch_dates))
-    is_late = dates[batch] > batch_dates[(len(batch_dates) - 1) // 2]
-    changed_batch = batch.copy()
-    changed_batch[is_late] = np.random.default_rng(0).permutation(len(dates))[: is_late.sum()]
-    if _depends_on_other_rows(model, X, batch, changed_batch, ~is_late):
+    batch_indices = np.flatnonzero(np.isin(dates, batch_dates))
+    is_late = dates[batch_indices] > batch_dates[(len(batch_dates) - 1) // 2]
+    changed_indices = batch_indices.copy()
+    changed_indices[is_late] = np.random.default_rng(0).permutation(len(dates))[: is_late.sum()]
+    if _depends_on_other_rows(model, X, batch_indices, changed_indices, ~is_late):
         raise PREDICTIONS_FROM_LATER_ROWS.error(name=name)
 
 
-def _predict_or_none(model, name, X):
-    """Return the result of a prediction method, records first; None without a usable result.
+def _predict_or_none(model, method_name, X):
+    """Return the result of a prediction method as an array with one entry or row per record.
 
-    ``name`` is the name of the method. None also if the model raises an error, or if the result
-    does not have one entry per record.
+    None if the method is missing or fails, or if its result has another length.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            responses = getattr(model, name)(copy_data(X))
+            responses = getattr(model, method_name)(copy_data(X))
         except Exception:  # any error of the caller's model
             return None
     is_sparse = scipy.sparse.issparse(responses)
@@ -587,7 +602,7 @@ def _predict_or_none(model, name, X):
 
 
 def _are_close(values, other_values):
-    """Return whether two arrays are equal, for numbers up to rounding in single precision."""
+    """Return whether two arrays are equal, for numbers up to errors of single precision."""
     if values.dtype.kind not in "iufb":
         return bool(np.all(values == other_values))
     values = values.astype(float)
@@ -600,9 +615,9 @@ def _are_close(values, other_values):
 
 
 def non_sklearn_components(model):
-    """Return the components of a model, or functions in it, that are not from scikit-learn.
+    """Return a list of components and functions of a model that are not from scikit-learn.
 
-    Every ``FunctionTransformer`` is among them.
+    The model itself counts as a component. A ``FunctionTransformer`` is always in the list.
     """
     components = [model]
     foreign_components = []
@@ -619,27 +634,28 @@ def non_sklearn_components(model):
 
 
 class BatchDependenceCheck:
-    """Check whether predictions depend on other rows: once for each kind of pipeline of a search.
+    """Check whether predictions depend on other rows, once for each kind of pipeline of a search.
 
     Parameters
     ----------
     dates : ndarray of shape (n_train,), default=None
-        Dates of the training rows as numbers, if dates are judged given their past. If given, only
-        later dates must not change predictions.
+        Dates of the training rows as numbers, in time order. If given, only a dependence on rows of
+        later dates is a finding.
     """
 
     def __init__(self, dates=None):
         self.dates = dates
         self._checked_kinds = set()
-        self._dependent_names = []
+        self._dependent_names = []  # names of models whose predictions depend on other rows
         self._checked_metrics: list[Any] = []
 
     def check_model(self, model, X):
-        """Check a fitted model once for each kind: its components that are not from scikit-learn.
+        """Check whether predictions of a fitted model depend on other rows, once for each kind.
 
-        Models of scikit-learn components alone are not checked, and at most 12 kinds are. ``X`` are
-        training rows with the columns that the model was fitted on. Warn at the first finding. If
-        ``dates`` were given, raise ValueError at a finding instead.
+        Warn at the first finding. If ``dates`` were given, raise ValueError at a finding instead.
+        Models with the same components from outside scikit-learn are of one kind. Models without
+        such components are not checked, and at most 12 kinds are. ``X``: training rows with the
+        columns that the model was fitted on.
         """
         components = non_sklearn_components(model)
         pipeline_kind = repr(components)
@@ -661,27 +677,30 @@ class BatchDependenceCheck:
             self._dependent_names.append(name)
 
     def check_score(self, metric, model, X, y):
-        """Raise ScoreContractError if a caller's score of a record depends on other records.
+        """Raise ScoreContractError if the score of a record depends on the other records.
 
-        Each metric is checked once. Nothing is checked for metrics of predictions alone and those
-        that are not means over records, with fewer than 16 rows, if predictions depend on the
-        batch, or if the function raises. ``X`` and ``y`` are training rows, with the columns that
-        the model was fitted on.
+        Each metric is checked once. Nothing is checked for metrics that read predictions only or
+        are not means over records, with fewer than 16 rows, if predictions depend on the batch, or
+        if the metric raises an error. ``X`` and ``y``: training rows, with the columns that the
+        model was fitted on.
         """
-        n = num_samples(X)
+        n_rows = num_samples(X)
         if metric.uses_predictions_only or not metric.is_mean or metric in self._checked_metrics:
             return
         self._checked_metrics.append(metric)
-        if n < MIN_TRAINING_ROWS or is_batch_dependent(
-            model, X
-        ):  # changes of scores may come from the predictions
+        # If predictions depend on the batch, changes of scores may come from them.
+        if n_rows < MIN_TRAINING_ROWS or is_batch_dependent(model, X):
             return
-        batch, changed_batch, shared_positions = _batches(n, MAX_SCORED_BATCH_SIZE)
+        batch_indices, changed_indices, shared_positions = _overlapping_batches(
+            n_rows, MAX_SCORED_BATCH_SIZE
+        )
         y = np.asarray(y)
         try:
             scores, changed_scores, repeated_scores = (
-                metric.training_scores(model, safe_indexing(X, rows), y[rows])[0][shared_positions]
-                for rows in (batch, changed_batch, batch)
+                metric.training_scores(model, safe_indexing(X, indices), y[indices])[0][
+                    shared_positions
+                ]
+                for indices in (batch_indices, changed_indices, batch_indices)
             )
         except Exception:  # of the function, which may need more rows
             return
@@ -690,7 +709,7 @@ class BatchDependenceCheck:
 
     @property
     def assumptions(self):
-        """Lines for the certificate, as a tuple; empty without a finding."""
+        """Tuple with a certificate line on predictions that depend on other rows, or empty."""
         return (
             (BATCH_DEPENDENCE_ASSUMPTION.format(names=", ".join(self._dependent_names)),)
             if self._dependent_names

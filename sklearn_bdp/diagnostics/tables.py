@@ -51,82 +51,85 @@ MIN_REGULAR_FRACTION, STEP_TOLERANCE = 0.75, 0.15
 
 
 def check_same_schema(estimator, holdout_split):
-    """Raise ValueError if columns or targets of a separate holdout have another form than X and y.
+    """Raise ValueError if a separate holdout has other columns or targets than X and y.
 
-    ``holdout_split`` is the `HoldoutSplit` of a fit. Names, numbers and types are compared.
+    Compared are names, order and number of columns, the number of outputs, and whether data are
+    numbers or text. ``holdout_split``: the `HoldoutSplit` of a fit.
     """
     if holdout_split.train is not None:
         return  # both are rows of the same table
     X = holdout_split.X
     X_holdout = holdout_split.X_holdout
     is_validation_set = holdout_split.config is not None  # otherwise an open holdout was passed
-    table = "X_val" if is_validation_set else "The holdout"
-    columns = list(getattr(X, "columns", []))
-    holdout_columns = list(getattr(X_holdout, "columns", []))
-    if columns and holdout_columns and columns != holdout_columns:
-        raise _columns_error(columns, holdout_columns, table)
-    n_columns = _shape(X)[1:]
-    n_holdout_columns = _shape(X_holdout)[1:]
+    table_name = "X_val" if is_validation_set else "The holdout"
+    column_names = list(getattr(X, "columns", []))
+    holdout_column_names = list(getattr(X_holdout, "columns", []))
+    if column_names and holdout_column_names and column_names != holdout_column_names:
+        raise _columns_error(column_names, holdout_column_names, table_name)
+    row_shape = _shape(X)[1:]  # the number of columns, as a tuple
+    holdout_row_shape = _shape(X_holdout)[1:]
     is_pairwise = get_tags(estimator).input_tags.pairwise
     if (
-        len(n_columns) == len(n_holdout_columns)
-        and n_columns != n_holdout_columns
+        len(row_shape) == len(holdout_row_shape)
+        and row_shape != holdout_row_shape
         and not is_pairwise
     ):
         raise DIFFERENT_SCHEMA.error(
-            table=table,
+            table=table_name,
             reference="X",
-            found=f"{n_holdout_columns[0]} columns instead of {n_columns[0]}",
+            found=f"{holdout_row_shape[0]} columns instead of {row_shape[0]}",
             fix="Pass the same columns in both" if is_validation_set else ADDED_COLUMNS_FIX,
         )
     if ("number", "text") in zip(column_kinds(X), column_kinds(X_holdout), strict=False):
         raise DIFFERENT_SCHEMA.error(
-            table=table,
+            table=table_name,
             reference="X",
             found="text in place of numbers",
             fix="Pass records of one type",
         )
     if holdout_split.y is not None:
-        table = "y_val" if is_validation_set else "The targets of the holdout"
-        _check_same_targets(np.asarray(holdout_split.y), np.asarray(holdout_split.y_holdout), table)
+        targets_name = "y_val" if is_validation_set else "The targets of the holdout"
+        _check_same_targets(
+            np.asarray(holdout_split.y), np.asarray(holdout_split.y_holdout), targets_name
+        )
 
 
-def _columns_error(columns, holdout_columns, table):
-    """Return the error of a table with other columns, or with the same in another order.
+def _columns_error(train_names, holdout_names, table_name):
+    """Return the ValueError for a holdout with other column names, or with another order of them.
 
-    ``columns``: names in the training set. ``table``: name of the holdout in the message.
+    ``table_name``: name of the holdout in the message.
     """
-    missing_names = [name for name in columns if name not in holdout_columns][:5]
-    extra_names = [name for name in holdout_columns if name not in columns][:5]
+    missing_names = [name for name in train_names if name not in holdout_names][:5]
+    extra_names = [name for name in holdout_names if name not in train_names][:5]
     problem = "its columns in another order"
     if missing_names:
         problem = f"no columns {missing_names}"
     elif extra_names:
         problem = f"columns {extra_names} besides"
-    if table == "X_val":
-        fix = "Pass the same columns in both" if missing_names else "Pass X_val[X.columns]"
+    if table_name == "X_val":
+        fix_text = "Pass the same columns in both" if missing_names else "Pass X_val[X.columns]"
     elif missing_names:
-        fix = ADDED_COLUMNS_FIX
+        fix_text = ADDED_COLUMNS_FIX
     else:
-        fix = SELECTED_COLUMNS_FIX if extra_names else "Pass X[holdout.X.columns]"
-    return DIFFERENT_SCHEMA.error(table=table, reference="X", found=problem, fix=fix)
+        fix_text = SELECTED_COLUMNS_FIX if extra_names else "Pass X[holdout.X.columns]"
+    return DIFFERENT_SCHEMA.error(table=table_name, reference="X", found=problem, fix=fix_text)
 
 
-def _check_same_targets(y, y_holdout, table):
-    """Raise ValueError for different numbers of outputs, or if one has text and one a number type.
+def _check_same_targets(y, y_holdout, targets_name):
+    """Raise ValueError for different numbers of outputs, or if only one of both has text.
 
-    ``table``: name of the holdout targets in the message.
+    ``targets_name``: name of ``y_holdout`` in the message.
     """
     if y.size * len(y_holdout) != y_holdout.size * len(y):
         raise DIFFERENT_SCHEMA.error(
-            table=table,
+            table=targets_name,
             reference="y",
             found="another number of outputs",
             fix="Pass targets of one form",
         )
     if {*column_kinds(y), *column_kinds(y_holdout)} == {"number", "text"}:
         raise DIFFERENT_SCHEMA.error(
-            table=table,
+            table=targets_name,
             reference="y",
             found="labels of another type (text or numbers)",
             fix="Code both in the same way",
@@ -134,13 +137,19 @@ def _check_same_targets(y, y_holdout, table):
 
 
 def column_kinds(X):
-    """Return a list with "number", "text" or "other" for each column of a frame, or an array."""
+    """Return a list with "number", "text" or "other" for each column of a frame.
+
+    An array or list has one such entry.
+    """
     columns = [column for _, column in X.items()] if hasattr(X, "items") else [X]
     return [_column_kind(column) for column in columns]
 
 
 def _column_kind(column):
-    """Return "number", "text" or "other"; the first 50 entries decide for a column of objects."""
+    """Return "number", "text" or "other" for the values of a column.
+
+    Of a column of objects, only the first 50 are read.
+    """
     # Arrays of the strict array API contain numbers.
     default_dtype_code = "f" if hasattr(column, "__array_namespace__") else "O"
     dtype_code = getattr(getattr(column, "dtype", None), "kind", default_dtype_code)
@@ -156,30 +165,31 @@ def _column_kind(column):
 def same_columns(X, X_other):
     """Return whether two tables have the same column names, in any order.
 
-    Unless both have names, the numbers of columns are compared.
+    Unless both have names, return whether they have the same number of columns.
     """
-    columns = getattr(X, "columns", None)
-    other_columns = getattr(X_other, "columns", None)
-    if columns is not None and other_columns is not None:
-        return set(columns) == set(other_columns)
+    column_names = getattr(X, "columns", None)
+    other_column_names = getattr(X_other, "columns", None)
+    if column_names is not None and other_column_names is not None:
+        return set(column_names) == set(other_column_names)
     return _shape(X)[1:] == _shape(X_other)[1:]
 
 
 def _shape(X):
-    """Return the shape of an array, frame, sparse matrix or list; of a ragged list its length."""
+    """Return the shape of an array, frame, sparse matrix or list; ``(length,)`` if it is ragged."""
     try:
         return tuple(np.shape(X))
     except ValueError:  # ragged
         return (len(X),)
 
 
-def check_row_alignment(owner, X, y, /, *, X_val=None, y_val=None, **others):
-    """Raise ValueError if the index of targets, groups or weights has another order than records.
+def check_row_alignment(owner, X, y, /, *, X_val=None, y_val=None, **values_by_name):
+    """Raise ValueError if targets, groups or weights have the rows of ``X`` in another order.
 
-    ``others`` are such data by name. ``owner`` has the declared ``correlation``, whose index is
-    compared, too. See :func:`~sklearn_bdp.utils.validation.check_index_alignment`.
+    Only data with an index are compared, see
+    :func:`~sklearn_bdp.utils.validation.check_index_alignment`. ``values_by_name``: groups, weights
+    and the like. ``owner``: object whose attribute ``correlation`` is checked as well.
     """
-    for name, values in {"y": y, **others}.items():
+    for name, values in {"y": y, **values_by_name}.items():
         check_index_alignment(name, values, X)
     check_index_alignment("y_val", y_val, X_val, of="X_val")
     for records in (X, X_val):
@@ -189,7 +199,7 @@ def check_row_alignment(owner, X, y, /, *, X_val=None, y_val=None, **others):
 def check_time_sorted(X, name="X"):
     """Raise ValueError if the index of ``X`` has dates that are not in ascending order.
 
-    ``name`` is the name of ``X`` in the message.
+    ``name``: name of ``X`` in the message.
     """
     dates = index_dates(X, name)
     if dates is None or (dates[1:] >= dates[:-1]).all():
@@ -201,18 +211,19 @@ def check_time_sorted(X, name="X"):
 
 
 def check_sequences_sorted(X, sequences, name="X"):
-    """Raise ValueError if the index of ``X`` has dates that are not ascending in a sequence.
+    """Raise ValueError if the index of ``X`` has dates that descend inside a sequence.
 
-    ``sequences`` has the sequence of each record.
+    ``sequences``: number of the sequence of each record. ``name``: name of ``X`` in the message.
     """
     dates = date_level(getattr(X, "index", None))
     if dates is None:
         return
     date_values = date_numbers(dates, f"{name}.index")
-    order = np.argsort(sequences, kind="stable")
-    sorted_sequences = np.asarray(sequences)[order]
-    steps_back = np.diff(date_values[order]) < np.zeros(1, dtype=np.diff(date_values[:1]).dtype)
-    if (steps_back & (sorted_sequences[1:] == sorted_sequences[:-1])).any():
+    sequence_order = np.argsort(sequences, kind="stable")
+    sorted_sequences = np.asarray(sequences)[sequence_order]
+    zero_step = np.zeros(1, dtype=np.diff(date_values[:1]).dtype)
+    is_descending = np.diff(date_values[sequence_order]) < zero_step
+    if (is_descending & (sorted_sequences[1:] == sorted_sequences[:-1])).any():
         raise ValueError(
             "a chain needs the records of each sequence in time order, got dates in the index of "
             f"{name} that are unsorted inside a sequence. Sort the records: "
@@ -223,17 +234,17 @@ def check_sequences_sorted(X, sequences, name="X"):
 def check_validation_is_later(X, X_val):
     """Raise ValueError if an index is not in time order, or if validation dates are not later.
 
-    Dates of two kinds are not compared.
+    Tables without dates in the index, and dates with and without a time zone, are not compared.
     """
     check_time_sorted(X)
     check_time_sorted(X_val, "X_val")
     if not _has_dates(X) or not _has_dates(X_val):
         return
     try:
-        starts_early = date_level(X_val.index).min() <= date_level(X.index).max()
+        starts_too_early = date_level(X_val.index).min() <= date_level(X.index).max()
     except TypeError:  # dates of two kinds, such as with and without a time zone
         return
-    if starts_early:
+    if starts_too_early:
         raise ValueError(
             "X_val must come after X if records come in time (correlation='time' or a chain): a "
             "model is verified on the future of its training records. Pass the last records as "
@@ -242,23 +253,23 @@ def check_validation_is_later(X, X_val):
 
 
 def declaration_hints(X, *, correlation, groups, splitters):
-    """Return sentences on arguments that suggest an undeclared dependence, as a tuple.
+    """Return a tuple of sentences on arguments that suggest an undeclared dependence.
 
-    ``correlation`` and ``groups`` are the arguments of the caller, None if not passed.
-    ``splitters`` are the ``cv`` and similar arguments of a fit.
+    ``correlation`` and ``groups``: arguments of a fit, None if not passed. ``splitters``: its
+    argument ``cv`` and other splitters.
     """
     splitter_names = [
         type(splitter).__name__ for splitter in splitters if hasattr(splitter, "split")
     ]
     if holds_dates(groups):
         return (GROUPS_ARE_DATES_HINT,)
-    group_splitter = next(
+    group_splitter_name = next(
         (splitter_name for splitter_name in splitter_names if "Group" in splitter_name), None
     )
     if correlation is not None:
-        uses_groups = group_splitter or _uses_groups(correlation)
+        uses_groups = group_splitter_name is not None or _uses_groups(correlation)
         return () if groups is None or uses_groups else (UNUSED_GROUPS_HINT,)
-    hints = _group_hints(groups, group_splitter)
+    hints = _group_hints(groups, group_splitter_name)
     if "TimeSeriesSplit" in splitter_names:
         hints.append("TimeSeriesSplit was passed" + TIME_ORDER_HINT)
     elif _has_dates(X):
@@ -266,21 +277,21 @@ def declaration_hints(X, *, correlation, groups, splitters):
     return tuple(hints)
 
 
-def _group_hints(groups, splitter_name):
-    """Return a list with a hint on groups that were not declared; empty without a reason.
+def _group_hints(groups, group_splitter_name):
+    """Return a list with a hint on undeclared groups, or an empty list.
 
-    The reason is a group with several records or, if ``groups`` is None, a splitter by groups.
-    ``splitter_name`` is the class name of that splitter, None without one.
+    There is a hint if a group has several records or, if ``groups`` is None, if a splitter splits
+    by groups. ``group_splitter_name``: class name of that splitter, None without one.
     """
     if groups is None:
-        hint = f"{splitter_name} was passed{GROUPS_HINT} and pass groups= to fit"
-        return [hint] if splitter_name else []
+        hint = f"{group_splitter_name} was passed{GROUPS_HINT} and pass groups= to fit"
+        return [hint] if group_splitter_name else []
     n_groups = len(np.unique(np.asarray(groups, dtype=str)))
     return ["groups= was passed" + GROUPS_HINT] if n_groups < len(groups) else []
 
 
 def _uses_groups(correlation):
-    """Return whether a declared correlation uses groups of records."""
+    """Return whether a declared ``correlation`` is a chain, or is or contains groups."""
     if is_chain(correlation):
         return True
     models = correlation if isinstance(correlation, list | tuple) else [correlation]
@@ -288,7 +299,10 @@ def _uses_groups(correlation):
 
 
 def _index_hints(index):
-    """Return a list with a hint if an index of dates has levels, is sorted, or is a calendar."""
+    """Return a list with a hint if an index of dates suggests a time order, or an empty list.
+
+    It does if it has levels, is sorted, or has mostly regular steps after sorting.
+    """
     if hasattr(index, "levels"):
         return ["The index of X has a level of dates" + TIME_ORDER_HINT + NO_ORDER_HINT]
     dates = date_numbers(date_level(index)).astype(np.int64)
@@ -299,7 +313,7 @@ def _index_hints(index):
     is_regular_step = np.abs(sorted_steps - np.median(sorted_steps)) <= STEP_TOLERANCE * np.median(
         sorted_steps
     )
-    # Regular steps are those of a series. Dates of events have irregular ones.
+    # Series have regular steps between dates. Dates of events have irregular steps.
     if sorted_steps.min() > 0 and is_regular_step.mean() >= MIN_REGULAR_FRACTION:
         hint = f"The index of X is a shuffled calendar{TIME_ORDER_HINT} and sort the records: "
         return [hint + sorting_advice(index, "X") + NO_ORDER_HINT]

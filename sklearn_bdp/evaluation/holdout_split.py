@@ -486,8 +486,8 @@ def _make_training_data(holdout_split, groups, estimator):
     train_model = holdout_split.train_model
     if train_model is None and groups is not None and num_samples(groups) == num_samples(X):
         train_model = check_correlation("groups", groups=groups)
-    classifier = is_classifier(estimator) and y is not None
-    return TrainingData(((X, y),), train_model=train_model, classifier=classifier)
+    has_classes = is_classifier(estimator) and y is not None
+    return TrainingData(((X, y),), correlation_model=train_model, has_classes=has_classes)
 
 
 def _check_order_of_rows(model, scheme, X, groups, correlation):

@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_bdp.diagnostics.scores import (
     DEFAULT_METRIC,
-    UNINFORMATIVE_SHARE,
+    MIN_UNINFORMATIVE_FRACTION,
     warn_about_selected_model,
 )
 from sklearn_bdp.evaluation.candidates import Candidate, cross_validate_candidate, targets
@@ -497,10 +497,10 @@ def make_certificate(
         holdout,
         metric,
         holdout_split,
-        of=model_description,
+        model_description=model_description,
         score=selected.score,
         interval=[selected.lower, selected.upper],
-        training=cv_score,
+        cv_score=cv_score,
         clipping=clipping,
         has_interval=selected.interval != "none",
     )
@@ -670,13 +670,13 @@ def with_forecast(certificate, holdout, ledger_state, metric, *, n_train, traini
         training_variance=training_variance,
     )
     next_half_width = preview.half_width
-    if metric.is_mean and 2.0 * selected_half_width < UNINFORMATIVE_SHARE:
+    if metric.is_mean and 2.0 * selected_half_width < MIN_UNINFORMATIVE_FRACTION:
         # The scores of the holdout may be known to vary little (theory G15).
         next_half_width = min(next_half_width, selected_half_width)
     # The components of a half-width shrink about like 1 / sqrt(n), unless the interval ends at an
     # end of the range.
     advice = ""
-    if shrinks_with_records and 2.0 * next_half_width < UNINFORMATIVE_SHARE:
+    if shrinks_with_records and 2.0 * next_half_width < MIN_UNINFORMATIVE_FRACTION:
         scheme = holdout.dependence.sampling_scheme(holdout.n)
         advice = required_records_text(_TARGET_HALF_WIDTHS, next_half_width, scheme, score_range)
     final_half_width = min(preview.half_width_final, selected_half_width)

@@ -670,7 +670,7 @@ def column_codes(X, *, single=False):
     blocks = [X]  # all columns of a numeric array together, others one by one
     if not is_numeric_array:
         blocks = [np.asarray(safe_indexing(X, index, axis=1)) for index in range(X.shape[1])]
-    codes = [cell_codes(block, single=single) for block in blocks]
+    codes = [cell_codes(block, single_precision=single) for block in blocks]
     return splitmix64(np.column_stack(codes), _SALT) if X.shape[1] else None
 
 

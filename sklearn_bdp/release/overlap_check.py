@@ -33,7 +33,7 @@ def check_overlap(holdout: Any, training_data: Any, *, explicit: bool = False) -
         raise SharedRecordsError. If True, such tables are treated as all others.
     """
     training_rows = holdout.account.training_rows
-    known_status = training_rows.known_overlap_status(training_data, explicit=explicit)
+    known_status = training_rows.known_overlap_status(training_data, allows_mixed_tables=explicit)
     if known_status is not None:
         return known_status
     finding = None
@@ -65,7 +65,7 @@ def _recorded_finding(holdout, training_data):
         for check in earlier_checks:
             if check["of"] == training_data.digest:
                 return check["finding"]
-        finding = training_data.finding(
+        finding = training_data.overlap_finding(
             holdout.X, holdout.y, holdout.dependence, compare_rows=not holdout.allow_shared_rows
         )
         outcome_nats = outcome_code_length(

@@ -25,9 +25,9 @@ def has_optimism_warning(rng, *, n_training, score_drop):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warn_about_selected_model(
-            holdout, get_metric("accuracy"), holdout_split, of="the chosen one",
+            holdout, get_metric("accuracy"), holdout_split, model_description="the chosen one",
             score=answers.values[best], interval=(answers.lower[best], answers.upper[best]),
-            training=cv_scores[best],
+            cv_score=cv_scores[best],
         )  # fmt: skip
     return any(issubclass(warning.category, OptimisticScoreWarning) for warning in caught)
 
