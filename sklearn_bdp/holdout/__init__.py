@@ -1,4 +1,4 @@
-"""A reusable holdout: records, mechanism, ledger and certificate in one object."""
+"""Reusable holdout and its configuration."""
 
 from sklearn_bdp.holdout.config import ExpertSettings, HoldoutConfig
 from sklearn_bdp.holdout.reusable import ReusableHoldout

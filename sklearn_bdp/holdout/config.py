@@ -1,4 +1,4 @@
-"""Parameters of a holdout: their defaults, checks and documentation."""
+"""Configuration of a holdout: defaults, checks and documentation of its parameters."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ class ExpertSettings:
         self.validated()
 
     def validated(self) -> dict[str, Any]:
-        """Return the settings that the header of a ledger contains, after checking them.
+        """Check all settings; return those that the header of a ledger contains.
 
         Returns
         -------
         dict
-            Numbers, None or "auto" by name.
+            Numbers, None or "auto" by name, without ``ledger_timeout``.
         """
         check_real("ledger_timeout", self.ledger_timeout, low=0.0, high=_MAX_TIMEOUT)
         n_queries = self.n_queries
@@ -205,12 +205,12 @@ class HoldoutConfig:
         check_boolean("allow_shared_rows", self.allow_shared_rows)
 
     def validated(self) -> dict[str, Any]:
-        """Return the parameters that the header of a ledger contains, after checking them.
+        """Check the parameters that determine the noise; return them for the header of a ledger.
 
         Returns
         -------
         dict
-            Numbers, texts or None by name.
+            Numbers, texts or None by name, those of ``expert`` included.
         """
         check_option("calibration", self.calibration, ("tight", "zhao2017"))
         budget = self.budget
@@ -245,7 +245,7 @@ class HoldoutConfig:
         return (self.expert or ExpertSettings()).ledger_timeout
 
     def proof_needed_for(self, dependence: CorrelationModel, n: int) -> str:
-        """Return the setting or the correlation that requires a proven bound for every metric.
+        """Return the setting or correlation, as text, that requires proven bounds of all metrics.
 
         Parameters
         ----------
@@ -336,15 +336,14 @@ HoldoutConfig.__init__ = strip_traceback_frames(HoldoutConfig.__init__)  # type:
 
 
 def is_splitter(value: Any) -> bool:
-    """Return whether a value has the methods of scikit-learn's splitters."""
+    """Return whether a value has the methods ``split`` and ``get_n_splits``."""
     return hasattr(value, "split") and hasattr(value, "get_n_splits")
 
 
 def check_ledger(ledger: Any) -> Any:
     """Return the Backend, LedgerURL or absolute path of a ledger; None for a ledger in memory.
 
-    The path is absolute because other processes may have other working directories. Invalid
-    locations raise errors.
+    Raise TypeError, ValueError or LedgerUnavailableError for an invalid location.
     """
     if ledger is None or isinstance(ledger, Backend):
         return ledger
@@ -372,10 +371,10 @@ def check_ledger(ledger: Any) -> Any:
 
 
 def document_config_parameters(function: Decorated) -> Decorated:
-    """Return a function or class with ``**parameters``, after completing docstring and signature.
+    """Complete docstring and signature of a function or class with ``**parameters``; return it.
 
-    The line ``{config_parameters}`` of the docstring is replaced by the documentation of every
-    field of :class:`HoldoutConfig` except ``test_size``, and the signature names these fields.
+    Fields of :class:`HoldoutConfig` except ``test_size`` replace ``**parameters`` in the signature,
+    and their documentation replaces the line ``{config_parameters}`` of the docstring.
     """
     parameter_text = _parameter_section(HoldoutConfig.__doc__ or "")
     if function.__doc__ is not None:  # with python -OO, there are no docstrings
@@ -400,10 +399,7 @@ def document_config_parameters(function: Decorated) -> Decorated:
 
 
 def _parameter_section(docstring):
-    """Return the documentation of all parameters but the first in a numpydoc docstring.
-
-    The lines are indented by four spaces.
-    """
+    """Return text on all parameters but the first in a numpydoc docstring, indented by 4 spaces."""
     lines = inspect.cleandoc(docstring).splitlines()
     start = lines.index("Parameters") + 2
     end = lines.index("See Also")
@@ -416,8 +412,8 @@ def _parameter_section(docstring):
 def _number_or_auto(name, value, *, low, high=math.inf, closed="both"):
     """Return a number between ``low`` and ``high`` as a float, or the text "auto".
 
-    ``closed``: ends that are admitted, "both" or "right". Raises TypeError or ValueError for
-    another value. ``name``: parameter that an error names.
+    ``closed``: ends that are admitted, "both" or "right". ``name``: of the parameter, for errors.
+    Raise TypeError or ValueError for another value.
     """
     if isinstance(value, str):
         if value == "auto":

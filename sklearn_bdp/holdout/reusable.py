@@ -1,4 +1,4 @@
-"""Reusable holdout: data, mechanism, ledger and certificate in one object."""
+"""`ReusableHoldout`: records, mechanism and ledger of a holdout in one object."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class ReusableHoldout:
     allow_shared_rows : bool
         As in ``config``.
     information_spent : float
-        Information that answers and checks so far have revealed, in nats.
+        Information spent so far by answers, checks and unfinished reports, in nats.
     next_code_length : float
         Code length of the next query in nats, without its rank. It includes the information spent
         and the weight of its batch.
@@ -272,10 +272,10 @@ class ReusableHoldout:
         return holdout
 
     def _open(self, config, X, y, correlation, gap, random_state, notes, context=None):
-        """Set the attributes: check the records, calibrate the noise and open the ledger.
+        """Check the records, calibrate the noise, open the ledger and set the attributes.
 
-        ``config``: HoldoutConfig; ``context``: HoldoutContext, or None for an empty one. The others
-        are arguments of the class.
+        ``config``: HoldoutConfig. ``context``: HoldoutContext, or None for an empty one. Other
+        arguments are those of the class.
         """
         self.config = config
         self.ledger = check_ledger(config.ledger)
@@ -328,7 +328,7 @@ class ReusableHoldout:
         self.is_small = warn_if_vacuous(self.account.settings, self.dependence)
 
     def close(self) -> None:
-        """Close the ledger's file or connection in this process; the next query opens it again."""
+        """Close the ledger's file or connection in this process; the next access opens it again."""
         self.account.close()
 
     def __enter__(self) -> ReusableHoldout:
@@ -595,10 +595,10 @@ class ReusableHoldout:
         return answers[0].in_units()
 
     def _training_data(self, training):
-        """Return the CVData that a user passed, or that of the latest fit; None without any.
+        """Return ``training`` as CVData; for None, that of the latest search, or None.
 
-        ``training``: tuple ``(X, y)`` or ``(X, y, groups)``, or None. Raises ValueError or
-        TypeError for another object, or for arrays of different lengths.
+        ``training``: tuple ``(X, y)`` or ``(X, y, groups)``, or None. Raise ValueError or TypeError
+        for another object, or for arrays of different lengths.
         """
         if training is None:
             return self._context.cv_data
@@ -611,10 +611,10 @@ class ReusableHoldout:
         return CVData(*training)
 
     def _make_metric(self, scoring, estimator, *, training_targets, declared_targets=None):
-        """Return the metric for ``scoring``, without a proven bound if necessary and possible.
+        """Return the metric for ``scoring``: with a proven bound if there is one, else without.
 
-        Raises ValueError or its subclass UnboundedMetricError if there is no such metric.
-        ``declared_targets``: public targets that determine classes and bound errors, or None;
+        Raise ValueError or its subclass UnboundedMetricError if there is no such metric.
+        ``declared_targets``: public targets that determine classes and bound errors, or None.
         ``training_targets``: of training records, which a metric without a proven bound needs, or
         None.
         """
@@ -655,8 +655,8 @@ class ReusableHoldout:
     def _reference_arguments(self, groups):
         """Return keyword arguments, by name, of functions that make a TrainingReference.
 
-        They are facts about the holdout, and the reason why an approximate interval is impossible,
-        "" if it is possible. ``groups``: of the training records, or None.
+        They are numbers of holdout units and records, whether records are i.i.d., and the reason
+        for no approximate interval, or "". ``groups``: of the training records, or None.
         """
         scheme = self.dependence.sampling_scheme(self.n)
         reason_for_no_interval = ""
@@ -674,8 +674,8 @@ class ReusableHoldout:
     def _cross_validated_reference(self, metric, estimator, cv_data):
         """Return the metric with its public range, and its TrainingReference by cross-validation.
 
-        ``metric``: ApproximateMetric. ``cv_data``: CVData of the training records. Raises
-        ValueError if the model cannot be cross-validated on them.
+        ``metric``: ApproximateMetric. ``cv_data``: CVData of the training records. Raise ValueError
+        if the model cannot be cross-validated on them.
         """
         rows = slice(None) if cv_data.rows is None else cv_data.rows
         X = safe_indexing(cv_data.X, rows)
@@ -706,7 +706,7 @@ class ReusableHoldout:
         """Return a cross-validated score in [0, 1] for a metric without a proven bound.
 
         It is ``cv_score``, or ``out_of_fold_score`` if ``cv_score`` is None; both arguments are in
-        score units. Raises TypeError or ValueError if the score is invalid or undefined.
+        score units. Raise TypeError or ValueError if the score is invalid or undefined.
         """
         if cv_score is not None:
             return check_cv_score(metric, cv_score)
@@ -775,18 +775,20 @@ class ReusableHoldout:
         if self._context.dry_run_sample is not None:
             _, public_targets = self._context.dry_run_sample
         y_pred = align_predictions("y_pred", y_pred, self)
-        # The predictions as an object that predicts as a model does, at positions of records.
-        model = check_predictions(y_pred, self.y, public_targets, name=name, submitter=submitter)
+        # Returns the predictions of ``y_pred`` at positions of records, as a model does.
+        predictor = check_predictions(
+            y_pred, self.y, public_targets, name=name, submitter=submitter
+        )
         training_targets = None
         checked_predictions = self._check_training_predictions(training_predictions, public_targets)
         if checked_predictions is not None:
             training_targets, *_ = checked_predictions
-        # If the model has classes, public targets are not needed, and their class counts are not
+        # If the predictor has classes, public targets are not needed. Their class counts are not
         # those of a training set.
-        has_classes = hasattr(model, "classes_") and as_labels(self.y).ndim == 1
+        has_classes = hasattr(predictor, "classes_") and as_labels(self.y).ndim == 1
         metric = self._make_metric(
             scoring or "accuracy",
-            model,
+            predictor,
             declared_targets=None if has_classes else public_targets,
             training_targets=training_targets,
         )
@@ -797,32 +799,31 @@ class ReusableHoldout:
             metric, checked_predictions, cv_score, submitter
         )
         try:
-            metric.check_estimator(model)
+            metric.check_estimator(predictor)
         except TypeError:
-            raise model.unsupported_error(metric.name, metric.methods) from None
+            raise predictor.unsupported_error(metric.name, metric.methods) from None
         if not metric.uses_predictions_only:
             raise ValueError(
                 f"scoring={metric.name!r} asks a model for more than predictions. Use a metric by "
                 "name, such as 'accuracy'. The holdout was not queried."
             )
-        classes = [str(label) for label in getattr(model, "classes_", ())]
+        classes = [str(label) for label in getattr(predictor, "classes_", ())]
         positions = np.arange(self.n)[:, None]  # in place of features
         answers = self.answer_evaluations(
             [0.5 if unit_cv_score is None else unit_cv_score],
-            [self._evaluate(metric, model, positions, reference=reference)],
-            keys=[content_key("predictions", metric_key(metric), model.values, classes)],
+            [self._evaluate(metric, predictor, positions, reference=reference)],
+            keys=[content_key("predictions", metric_key(metric), predictor.values, classes)],
             about=[(metric, name, submitter)],
         )
         return answers[0].in_units()
 
     def _metric_and_expected_score(self, metric, checked_predictions, cv_score, submitter):
-        """Return the metric, its TrainingReference or None, and the expected score in [0, 1].
+        """Return the metric, its TrainingReference or None, and an expected score or None.
 
-        ``checked_predictions``: targets, predictions and groups of training records, or None.
-        A metric without a proven bound needs them: it is returned unchanged, and
-        without ``cv_score`` the score of these predictions is expected. For other metrics the
-        TrainingReference is None, and without ``cv_score`` the last score of the submitter is
-        expected, None without one.
+        The expected score, in [0, 1], is ``cv_score``. If this is None, it is the score of
+        ``checked_predictions`` for a metric without a proven bound, and the latest verified score
+        of the submitter, or None, for another one. ``checked_predictions``: targets, predictor and
+        groups of training records, or None.
         """
         if isinstance(metric, ApproximateMetric):
             if checked_predictions is None:
@@ -839,11 +840,11 @@ class ReusableHoldout:
             return metric, None, ledger_state.last_value(submitter, metric_key(metric))
 
     def _check_training_predictions(self, training_predictions, public_targets):
-        """Return training targets, checked predictions of them, and groups or None.
+        """Return training targets, an object that predicts as given, and groups or None.
 
-        The predictions are an object that predicts as a model does. The result is None if
-        ``training_predictions`` is None. Raises TypeError or ValueError if they are invalid.
-        ``public_targets``: determine the classes; None: the training targets do.
+        ``training_predictions``: tuple ``(y, y_pred)`` or ``(y, y_pred, groups)``; for None, the
+        result is None. ``public_targets``: determine the classes; None: the training targets do.
+        Raise TypeError or ValueError for invalid predictions.
         """
         if training_predictions is None:
             return None
@@ -863,11 +864,10 @@ class ReusableHoldout:
         return y, predictor, np.asarray(groups[0]) if groups else None
 
     def _reference_of_predictions(self, metric, y, predictor, groups):
-        """Return the metric unchanged, and its TrainingReference from predictions of a caller.
+        """Return the metric, and its TrainingReference from predictions of training records.
 
-        ``metric``: ApproximateMetric. ``y``: targets of training records. ``predictor``:
-        predictions of these records as an object that predicts as a model does. ``groups``: of
-        these records, or None.
+        ``metric``: ApproximateMetric. ``y``: targets of these records. ``predictor``: object that
+        returns the predictions at positions of records. ``groups``: of the records, or None.
         """
         unit_codes = None
         scheme = self.dependence.sampling_scheme(self.n)
@@ -887,11 +887,11 @@ class ReusableHoldout:
         )
 
     def _evaluate(self, metric, estimator, X=None, *, reference=None):
-        """Return the Evaluation on the holdout, which contains raw scores.
+        """Return the Evaluation of an estimator on the holdout, which contains raw scores.
 
-        ``X``: positions of holdout records, if the estimator is an object of predictions; by
-        default the holdout records. ``reference``: TrainingReference of an ApproximateMetric, None
-        for other metrics.
+        ``X``: input of the estimator, by default the features of the holdout; for an object that
+        returns given predictions, the positions of holdout records. ``reference``:
+        TrainingReference of an ApproximateMetric, None for other metrics.
         """
         with warnings.catch_warnings():  # warnings of a metric may depend on holdout records
             warnings.simplefilter("ignore")
@@ -986,13 +986,13 @@ class ReusableHoldout:
         """Report final scores with narrow intervals and close the holdout.
 
         No query follows, so the report uses all the failure probability that is left
-        (``spending="final"`` reserves 90% of it). First, arguments, metrics and models are checked,
-        and each model is run on placeholder records. Then the ledger records that the report was
-        begun, all rows are computed, and one record with the rows closes the holdout. After that,
-        every new query is rejected. The same call and :attr:`report_` return the report again, and
-        recorded answers remain free. If a report does not finish (because of an interrupt, an error
-        or the end of the process), the holdout stays open. Whether it finishes could depend on the
-        holdout, so information is spent: about 4 nats the first time.
+        (``spending="final"`` reserves 90% of the total). First, arguments, metrics and models are
+        checked, and models are run on a few training records or blank ones. Then the ledger records
+        that the report was begun, all rows are computed, and one record with the rows closes the
+        holdout. After that, every new query is rejected. The same call and :attr:`report_` return
+        the report again, and recorded answers remain free. If a report does not finish (because of
+        an interrupt, an error or the end of the process), the holdout stays open. Whether it
+        finishes could depend on the holdout, so information is spent: about 4 nats the first time.
 
         Rows have up to two intervals. *Proven* intervals contain their expected scores at the same
         time as all earlier proven intervals, with the confidence level (see ``joint``).
@@ -1205,7 +1205,7 @@ class ReusableHoldout:
 
     @property
     def information_spent(self) -> float:
-        """Information that answers and checks so far have revealed, in nats."""
+        """Information spent so far by answers, checks and unfinished reports, in nats."""
         with self.account.read_transaction() as ledger_state:
             spent_nats, _ = information_spent(ledger_state.totals, self.account.settings)
         return float(spent_nats)
@@ -1260,7 +1260,7 @@ class ReusableHoldout:
             return ledger_state.history()
 
     def _content_for_keys(self):
-        """Return the content of a holdout in a model that query keys read: not its answers."""
+        """Return the content that query keys depend on: the identity, without answers."""
         return self.account.identity
 
     def __repr__(self) -> str:
@@ -1271,9 +1271,9 @@ class ReusableHoldout:
         return Card(type(self).__name__, sections=[("", self._texts_by_label().items())]).html()
 
     def _texts_by_label(self):
-        """Return texts by label: records, guarantee and information spent, but no score.
+        """Return texts on records, guarantee and information spent, by label.
 
-        If the ledger cannot be read, the name of the error replaces all that is read from it.
+        If the ledger cannot be read, the name of the error replaces the texts from it.
         """
         settings = self.account.settings
         texts = {

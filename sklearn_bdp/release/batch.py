@@ -120,7 +120,7 @@ def _answers(
             if description.scale
         },
         shapes=batch.shapes,
-        shape_of=batch.shape_of[:n_answered],
+        shape_of=batch.shape_indices[:n_answered],
     )
 
 
@@ -203,7 +203,7 @@ def _totals_after(
     is_unrelaxed = release.answered & ~release.relaxed
     shape_has_interval = np.array([shape.get("family") != "none" for shape in batch.shapes])
     half_widths = np.maximum(release.values - lower, upper - release.values)
-    half_widths = half_widths[is_unrelaxed & shape_has_interval[batch.shape_of]]
+    half_widths = half_widths[is_unrelaxed & shape_has_interval[batch.shape_indices]]
     n_answered = int(np.count_nonzero(release.answered))
     shape_kinds = {shape["kind"] for shape in batch.shapes}
     return LedgerTotals(
@@ -265,7 +265,7 @@ def scale_noise(batch: QueryBatch, context: BatchContext) -> tuple[QueryBatch, f
     deviation_ratio_per_shape = np.array(
         [float(tail.standard_deviation(0.5) / mean_deviation) for tail in batch.tails]
     )
-    max_noise_scales = np.maximum(deviation_ratio_per_shape[batch.shape_of], 1.0)
+    max_noise_scales = np.maximum(deviation_ratio_per_shape[batch.shape_indices], 1.0)
     noise_scales = np.minimum(batch.sensitivities, max_noise_scales)
     privacy_factor = float(np.max(batch.sensitivities / noise_scales))
     return dataclasses.replace(batch, sensitivities=noise_scales), privacy_factor
@@ -325,7 +325,7 @@ def _round_proportions(batch: QueryBatch, release: BatchRelease, n: int) -> None
     )
     whole_lower = np.ceil(n * release.lower - 1e-6) / n
     whole_upper = np.floor(n * release.upper + 1e-6) / n
-    has_whole_number = is_proportion_shape[batch.shape_of] & (whole_lower <= whole_upper)
+    has_whole_number = is_proportion_shape[batch.shape_indices] & (whole_lower <= whole_upper)
     release.lower = np.where(has_whole_number, whole_lower, release.lower)
     release.upper = np.where(has_whole_number, whole_upper, release.upper)
 
@@ -348,7 +348,7 @@ def _compare_queries(batch: QueryBatch, context: BatchContext, policy: Any) -> B
         sensitivities=batch.sensitivities,
         training_factors=1.0 + settings.n / batch.training_sizes,
         score_deviations=batch.deviations,
-        is_secondary=batch.secondary,
+        is_secondary=batch.is_secondary,
         relative_deviations=_relative_deviations(batch),
         ranks=batch.ranks,
     )
@@ -439,11 +439,11 @@ def _cells(batch, release, variance_cells, *, theorem):
     public_inputs = {
         "training_sizes": batch.training_sizes,
         "relaxed_to": batch.relaxed_to,
-        "secondary": batch.secondary,
+        "secondary": batch.is_secondary,
         "sensitivities": batch.sensitivities,
         "own_cells": batch.fixed_half_widths,
         "ranks": batch.ranks,
-        "shape_of": batch.shape_of,
+        "shape_of": batch.shape_indices,
     }
     cells = {
         "route": theorem,

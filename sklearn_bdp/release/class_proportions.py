@@ -16,7 +16,7 @@ from sklearn_bdp.intervals.concentration import (
 )
 from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.release.batch_context import BatchContext
-from sklearn_bdp.release.query_batch import QueryBatch, in_order_of_groups
+from sklearn_bdp.release.query_batch import QueryBatch, order_by_group
 
 #: Slices of one record per group: more make scores less noisy, and cost time.
 N_SLICES = 64
@@ -37,7 +37,7 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
         for index, shape in enumerate(batch.shapes)
         if shape["kind"] in ("pairs", "class_means")
         and shape["class_floors"] is None
-        and index in batch.shape_of
+        and index in batch.shape_indices
     ]
     if not shape_indices:
         return batch, context
@@ -53,7 +53,7 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
     sensitivities = batch.sensitivities.copy()
     for shape_index in shape_indices:
         shape = shapes[shape_index]
-        positions = np.flatnonzero(batch.shape_of == shape_index)
+        positions = np.flatnonzero(batch.shape_indices == shape_index)
         totals = _release_proportions(shape, batch.by_class[positions[0]], slices, context, totals)
         if totals is None:
             return None, context
@@ -202,7 +202,7 @@ def subsample_one_per_group(model, n, seed):
 
     ``model``: dependence of the ``n`` records. ``seed``: of the draws, int.
     """
-    order, starts, sizes = in_order_of_groups(model, n)
+    order, starts, sizes = order_by_group(model, n)
     uniform_draws = np.random.default_rng(seed).random((N_SLICES, sizes.size))
     ranks_in_groups = np.floor(uniform_draws * sizes).astype(int)
     return order[starts + ranks_in_groups]

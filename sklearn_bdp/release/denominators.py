@@ -30,13 +30,13 @@ def release_denominator_floors(
     ratio_shape_indices = [
         index for index, shape in enumerate(batch.shapes) if shape["kind"] == "ratio"
     ]
-    positions = np.flatnonzero(np.isin(batch.shape_of, ratio_shape_indices)).tolist()
+    positions = np.flatnonzero(np.isin(batch.shape_indices, ratio_shape_indices)).tolist()
     if not positions:
         return batch, context, []
     n = context.settings.n
     grids = {}
     for position in positions:
-        class_counts = batch.shapes[batch.shape_of[position]]["class_counts"]
+        class_counts = batch.shapes[batch.shape_indices[position]]["class_counts"]
         grids[position], _ = expected_floor(class_counts, n)
     pending_positions = [position for position in positions if not grids[position].is_trivial]
     remaining_budget = context.mechanism.remaining_budget
@@ -100,7 +100,7 @@ def _batch_with_floors(
     n = context.settings.n
     shapes = list(batch.shapes)
     tails = list(batch.tails)
-    shape_of = batch.shape_of.copy()
+    shape_indices = batch.shape_indices.copy()
     values = batch.values.copy()
     sensitivities = batch.sensitivities.copy()
     replaced_shapes = set()
@@ -108,11 +108,11 @@ def _batch_with_floors(
         ratio_scores = batch.by_class[position]
         values[position] = ratio_scores.value(floor)
         sensitivities[position] = max(1.0, n * ratio_scores.sensitivity(floor))
-        shape_index = int(batch.shape_of[position])
+        shape_index = int(batch.shape_indices[position])
         shape = batch.shapes[shape_index] | {"class_floors": (floor,)}
         tail = score_tail(context.dependence, n, **shape)
         if shape_index in replaced_shapes:  # by another query of the same shape
-            shape_of[position] = len(shapes)
+            shape_indices[position] = len(shapes)
             shapes.append(shape)
             tails.append(tail)
         else:
@@ -125,5 +125,5 @@ def _batch_with_floors(
         sensitivities=sensitivities,
         shapes=tuple(shapes),
         tails=tuple(tails),
-        shape_of=shape_of,
+        shape_indices=shape_indices,
     )

@@ -1,4 +1,4 @@
-"""Checked queries as a batch. Messages quote no per-record score."""
+"""Batch of checked queries; error messages quote no score of a holdout record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHARED_FIELDS = {"shapes", "tails", "units"}
 
 
 class QueryDescription(NamedTuple):
-    """Names under which a query and its score are recorded in the ledger; None if not known."""
+    """Texts about a query that the ledger records with its answer; None if not known."""
 
     metric: str | None = None  # see :func:`metric_key`
     #: Display name of the metric, the ends of its range, and its open ends if it has some.
@@ -49,17 +49,17 @@ class QueryBatch:
     cv_scores: np.ndarray  # (m,): cross-validated scores, in [0, 1]
     #: (m,): values on the holdout, in [0, 1]: for the mechanism only.
     values: np.ndarray = dataclasses.field(repr=False)
-    #: Dicts of public facts about the spread of scores: arguments of ``score_tail``.
+    #: Public facts about the spread of scores, dicts of arguments of ``score_tail``.
     shapes: tuple
     tails: tuple  # the concentration bound of each shape
-    shape_of: np.ndarray  # (m,): index of each query's shape, which is that of its tail
+    shape_indices: np.ndarray  # (m,): index of each query's shape, which is that of its tail
     #: (m,): scale of the noise in units of that for the sensitivity ``1/n``, at least 1: the
     #: sensitivity in units of ``1/n``, or less after ``scale_noise``.
     sensitivities: np.ndarray
     training_sizes: np.ndarray  # (m,): number of records behind each cross-validated score
     #: (m,): smallest threshold of each query if thresholds are chosen automatically.
     relaxed_to: np.ndarray
-    secondary: np.ndarray  # (m,): mask of queries without influence on decisions
+    is_secondary: np.ndarray  # (m,): mask of queries without influence on decisions
     keys: list  # (m,): the keys, ``None`` for queries that cannot be repeated for free
     #: (m,): expected variance of a unit's mean score, from cross-validation; NaN: unknown or not
     #: used.
@@ -98,24 +98,21 @@ class QueryBatch:
         return dataclasses.replace(self, **selected)
 
     def deviations(self, positions, predictions):
-        """Return the standard deviations of the scores of the queries at some positions.
+        """Return worst-case standard deviations of the scores of the queries at ``positions``.
 
-        They are those of the worst case. ``predictions``: public predictions of these scores. The
-        result has their shape.
+        ``predictions``: public predictions of these scores, in [0, 1].
         """
         if len(self.tails) == 1:
             return self.tails[0].standard_deviation(predictions)
         deviations = np.empty(len(positions))
         for shape_index, tail in enumerate(self.tails):
-            has_shape = self.shape_of[positions] == shape_index
+            has_shape = self.shape_indices[positions] == shape_index
             if has_shape.any():
                 deviations[has_shape] = tail.standard_deviation(predictions[has_shape])
         return deviations
 
     def limits(self, cell_lower, cell_upper, log_failure):
-        """Return the ends of the intervals of all queries, whose two sides share a probability.
-
-        They are two arrays of shape (m,), in [0, 1].
+        """Return lower and upper ends of the intervals of all queries, two arrays of shape (m,).
 
         Parameters
         ----------
@@ -129,7 +126,7 @@ class QueryBatch:
             return self.tails[0].limits(cell_lower, cell_upper, log_one_sided, self.cv_scores)
         lower, upper = np.empty((2, len(self)))
         for shape_index, tail in enumerate(self.tails):
-            has_shape = self.shape_of == shape_index
+            has_shape = self.shape_indices == shape_index
             if has_shape.any():
                 lower[has_shape], upper[has_shape] = tail.limits(
                     cell_lower[has_shape],
@@ -157,27 +154,24 @@ def make_query_batch(
     ranks=None,
     about=None,
 ):
-    """Return the checked :class:`QueryBatch` of queries about ``n`` records of ``model``.
+    """Return the checked :class:`QueryBatch` of queries about ``n`` holdout records.
 
-    ``model``: dependence of the records. ``scores``: an ``(m, n)`` array in [0, 1]; or
-    ``evaluations``, made by bounded metrics. ``n_train``: number of records behind each
+    ``model``: dependence of the records. ``scores``: of the records, an ``(m, n)`` array in [0, 1];
+    or ``evaluations`` by bounded metrics. ``n_train``: number of training records behind each
     cross-validated score, by default ``n``. ``training_variance`` and ``training_kurtosis``: of the
-    records' cross-validated scores. ``about``: the metric of each query, the name of its model, and
-    the submitter, if any. Other arguments are fields of the batch. ``n_train``, ``relaxed_to``,
-    ``secondary``, ``training_variance`` and ``training_kurtosis`` may be one value for all queries.
+    scores of training records. ``about``: for each query a tuple of its metric, the name of its
+    model, and the submitter, if any. Other arguments are fields of the batch. ``n_train``,
+    ``relaxed_to``, ``secondary``, ``training_variance`` and ``training_kurtosis`` may be one value
+    for all queries.
     """
     if evaluations is None:
         holdout_scores = _ScoresOnHoldout.from_scores(scores, n, model)
     else:
         holdout_scores = _ScoresOnHoldout.from_evaluations(evaluations, n, model)
-    m = len(holdout_scores.shape_of)
+    m = len(holdout_scores.shape_indices)
     if m == 0:
         raise ValueError("a batch must hold at least one query, got 0.")
-    checked_cv_scores = np.atleast_1d(check_array("cv_scores", cv_scores, low=0.0, high=1.0))
-    if checked_cv_scores.shape != (m,):
-        raise ValueError(
-            f"cv_scores must have shape ({m},), one for each query, got {checked_cv_scores.shape}."
-        )
+    checked_cv_scores = _checked_cv_scores(cv_scores, m)
     units = sampling_units(model, n)
     if fixed_half_widths is not None:
         fixed_half_widths = check_array(
@@ -188,13 +182,13 @@ def make_query_batch(
         values=holdout_scores.values,
         shapes=holdout_scores.shapes,
         tails=tuple(score_tail(model, n, **shape) for shape in holdout_scores.shapes),
-        shape_of=holdout_scores.shape_of,
+        shape_indices=holdout_scores.shape_indices,
         sensitivities=holdout_scores.sensitivities,
-        training_sizes=_one_per_query("n_train", n if n_train is None else n_train, m, low=1.0),
-        relaxed_to=_one_per_query(
+        training_sizes=_array_per_query("n_train", n if n_train is None else n_train, m, low=1.0),
+        relaxed_to=_array_per_query(
             "relaxed_to", 0.0 if relaxed_to is None else relaxed_to, m, high=1.0
         ),
-        secondary=np.full(m, False if secondary is None else secondary, dtype=bool),
+        is_secondary=np.full(m, False if secondary is None else secondary, dtype=bool),
         keys=check_keys(keys, m),
         unit_variances=_unit_variances(training_variance, holdout_scores, units, model, n),
         kurtosis=_checked_kurtosis(training_kurtosis, m),
@@ -208,47 +202,59 @@ def make_query_batch(
     )
 
 
-def _unit_variances(training_variance, holdout_scores, units, model, n):
-    """Return the expected variance of a unit's mean score in each query (G15, G18).
+def _checked_cv_scores(cv_scores, m):
+    """Return cross-validated scores of ``m`` queries as an array of numbers in [0, 1]."""
+    checked_cv_scores = np.atleast_1d(check_array("cv_scores", cv_scores, low=0.0, high=1.0))
+    if checked_cv_scores.shape != (m,):
+        raise ValueError(
+            f"cv_scores must have shape ({m},), one for each query, got {checked_cv_scores.shape}."
+        )
+    return checked_cv_scores
 
-    NaN if it is unknown or not used. ``training_variance``: of a record's cross-validated score, a
-    number or one for each query, or None. ``holdout_scores``: of the batch. ``units``: sampling
-    units of the holdout. ``model``: dependence of the ``n`` holdout records.
+
+def _unit_variances(training_variance, holdout_scores, units, model, n):
+    """Return the expected variance of a sampling unit's mean score in each query (G15, G18).
+
+    NaN if it is unknown or not used. ``training_variance``: of a training record's score, a number
+    or one for each query, or None. ``holdout_scores``: _ScoresOnHoldout. ``units``: sampling units
+    of the holdout. ``model``: dependence of the ``n`` holdout records.
     """
-    shape_of = holdout_scores.shape_of
+    shape_indices = holdout_scores.shape_indices
     if training_variance is None:
-        return np.full(len(shape_of), np.nan)
+        return np.full(len(shape_indices), np.nan)
     record_variances = np.asarray(training_variance, dtype=float)
-    _one_per_query("training_variance", np.nan_to_num(record_variances), len(shape_of), high=0.25)
+    _array_per_query(
+        "training_variance", np.nan_to_num(record_variances), len(shape_indices), high=0.25
+    )
     is_binary = np.array([shape["binary"] for shape in holdout_scores.shapes])
     is_mean = np.array([shape["kind"] == "mean" for shape in holdout_scores.shapes])
-    unit_variances = unit_variance(record_variances, units, model, n, is_binary[shape_of])
-    return np.where(is_mean[shape_of], unit_variances, np.nan)
+    unit_variances = unit_variance(record_variances, units, model, n, is_binary[shape_indices])
+    return np.where(is_mean[shape_indices], unit_variances, np.nan)
 
 
 def _checked_kurtosis(training_kurtosis, m):
-    """Return the kurtosis of the records' cross-validated scores in each query, NaN if unknown.
+    """Return the kurtosis of training records' scores in each query, NaN if unknown.
 
     ``training_kurtosis``: a number or one for each of the ``m`` queries, or None.
     """
     if training_kurtosis is None:
         return np.full(m, np.nan)
     kurtosis = np.asarray(training_kurtosis, dtype=float)
-    _one_per_query("training_kurtosis", np.nan_to_num(kurtosis, nan=1.0), m, low=1.0)
+    _array_per_query("training_kurtosis", np.nan_to_num(kurtosis, nan=1.0), m, low=1.0)
     return np.full(m, kurtosis)
 
 
 def sampling_units(model, n):
     """Return the :class:`UnitWeights` of a holdout's sampling units: records, dates or groups.
 
-    ``model``: dependence of its ``n`` records. Records that the model joins count as one group.
+    ``model``: dependence of its ``n`` records. Dependent records are one group.
     """
     scheme = model.sampling_scheme(n)
     if scheme.calendar is not None:
         return dataclasses.replace(UnitWeights.from_records(scheme.n_units), sensitivity=1.0 / n)
     if scheme.has_independent_records:
         return UnitWeights.from_records(n)
-    _, _, group_sizes = in_order_of_groups(model, n)
+    _, _, group_sizes = order_by_group(model, n)
     return UnitWeights.from_sizes(group_sizes)
 
 
@@ -260,12 +266,12 @@ def has_record_units(model: Any, n: int) -> bool:
 
 
 def unit_variance(record_variance, units, model, n, is_binary):
-    """Return the expected variance of a unit's mean score; NaN for scores without a use for it.
+    """Return the expected variance of a sampling unit's mean score; NaN if it is not used.
 
     Parameters
     ----------
     record_variance : float or ndarray of shape (m,)
-        Variance of a record's cross-validated score, in squared units of [0, 1].
+        Variance of a training record's score, in squared units of [0, 1].
     units : UnitWeights
         Sampling units of the holdout, from :func:`sampling_units`.
     model : CorrelationModel
@@ -273,8 +279,8 @@ def unit_variance(record_variance, units, model, n, is_binary):
     n : int
         Number of holdout records.
     is_binary : bool or ndarray of shape (m,)
-        Whether a record's scores are 0 or 1. Limits of their means use the variance already, unless
-        units are dates with several records.
+        Whether a record's scores are 0 or 1. Their variance is only used if units are dates with
+        several records.
     """
     scheme = model.sampling_scheme(n)
     has_large_dates = scheme.calendar is not None and units.n_units != n
@@ -288,22 +294,22 @@ def unit_variance(record_variance, units, model, n, is_binary):
 
 
 def _query_descriptions(about, m):
-    """Return the description of each query in the ledger.
+    """Return the :class:`QueryDescription` of each of ``m`` queries.
 
-    ``about``: of each query its metric, the name of its model, and its submitter, if any. None:
-    all fields of the ``m`` descriptions are None.
+    ``about``: for each query a tuple of its metric, the name of its model, and its submitter, if
+    any. None: all fields of the descriptions are None.
     """
     if about is None:
         return [QueryDescription()] * m
-    key_and_scale_of_metric = {}  # by the identity of the metric
+    key_and_scale_by_metric_id = {}
     descriptions = []
     for metric, model_name, *submitters in about:
-        if id(metric) not in key_and_scale_of_metric:
+        if id(metric) not in key_and_scale_by_metric_id:
             scale = (metric.display_name, float(metric.lower), float(metric.upper))
             if metric.open_ends:
                 scale += (metric.open_ends,)
-            key_and_scale_of_metric[id(metric)] = metric_key(metric), scale
-        key, scale = key_and_scale_of_metric[id(metric)]
+            key_and_scale_by_metric_id[id(metric)] = metric_key(metric), scale
+        key, scale = key_and_scale_by_metric_id[id(metric)]
         submitter = submitters[0] if submitters else None
         descriptions.append(QueryDescription(key, scale, model_name, submitter))
     return descriptions
@@ -311,21 +317,22 @@ def _query_descriptions(about, m):
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class _ScoresOnHoldout:
-    """Scores of a batch on the holdout; fields as in :class:`QueryBatch`."""
+    """Holdout scores of a batch; fields as in :class:`QueryBatch`."""
 
     values: np.ndarray = dataclasses.field(repr=False)
     unit_moments: np.ndarray = dataclasses.field(repr=False)
     record_scores: list = dataclasses.field(repr=False)
     sensitivities: np.ndarray
     shapes: tuple
-    shape_of: np.ndarray
+    shape_indices: np.ndarray
     by_class: list = dataclasses.field(repr=False)
 
     @classmethod
     def from_scores(cls, scores, n, model):
-        """Return the values of m queries from the ``(m, n)`` array of their records' scores.
+        """Return the holdout scores of m queries that are means over records.
 
-        ``model``: dependence of the ``n`` records.
+        ``scores``: of the records, an ``(m, n)`` array in [0, 1]. ``model``: dependence of the
+        ``n`` records.
         """
         values, unit_moments = per_record_moments(scores, n, model)
         # The type of an array is public: integers in [0, 1] can only be 0 or 1.
@@ -336,19 +343,19 @@ class _ScoresOnHoldout:
             record_scores=list(np.reshape(np.asarray(scores), (values.size, n))),
             sensitivities=np.full(values.size, _mean_sensitivity(model, n)),
             shapes=({"kind": "mean", "binary": is_binary},),
-            shape_of=np.zeros(values.size, dtype=int),
+            shape_indices=np.zeros(values.size, dtype=int),
             by_class=[None] * values.size,
         )
 
     @classmethod
     def from_evaluations(cls, evaluations, n, model):
-        """Return the values of queries from evaluations by bounded metrics.
+        """Return the holdout scores of queries.
 
-        ``model``: dependence of the ``n`` records.
+        ``evaluations``: an Evaluation of each query. ``model``: dependence of the ``n`` records.
         """
         mean_sensitivity = _mean_sensitivity(model, n)
-        shape_indices: dict[tuple[Any, ...], int] = {}
-        shape_of = []
+        index_by_shape: dict[tuple[Any, ...], int] = {}
+        shape_indices = []
         values = []
         unit_moments = []
         sensitivities = []
@@ -366,15 +373,15 @@ class _ScoresOnHoldout:
             unit_moments.append(moments)
             sensitivities.append(sensitivity)
             shape = tuple(sorted(vars(evaluation.shape).items()))
-            shape_of.append(shape_indices.setdefault(shape, len(shape_indices)))
+            shape_indices.append(index_by_shape.setdefault(shape, len(index_by_shape)))
             by_class.append(evaluation.score_inputs)
         return cls(
             values=np.array(values),
             unit_moments=np.array(unit_moments),
             record_scores=[evaluation.per_record for evaluation in evaluations],
             sensitivities=np.array(sensitivities),
-            shapes=tuple(map(dict, shape_indices)),
-            shape_of=np.array(shape_of, dtype=int),
+            shapes=tuple(map(dict, index_by_shape)),
+            shape_indices=np.array(shape_indices, dtype=int),
             by_class=by_class,
         )
 
@@ -382,8 +389,7 @@ class _ScoresOnHoldout:
 def _mean_sensitivity(model, n):
     """Return the largest change of a mean over records by one record, in units of ``1 / n``.
 
-    For dates, each given its past, no level of privacy is stated, and the result is 1. ``model``:
-    dependence of the records.
+    The result is 1 for records in time order. ``model``: dependence of the ``n`` records.
     """
     scheme = model.sampling_scheme(n)
     weights = scheme.weights if scheme.calendar is None else None
@@ -415,9 +421,9 @@ def _check_evaluation(evaluation, n, model):
 
 
 def _is_approximate_of_nodes_or_dates(evaluation, scheme):
-    """Return whether an evaluation without a proven bound is supported for nodes or dates.
+    """Return whether an evaluation is one of nodes or dates without a proven bound.
 
-    For dates it must have no interval: the family ``"none"``.
+    For dates it must be one without an interval. ``scheme``: SamplingScheme of the holdout.
     """
     if evaluation.shape.kind != "approximate":
         return False
@@ -427,11 +433,11 @@ def _is_approximate_of_nodes_or_dates(evaluation, scheme):
 
 
 def per_record_moments(scores, n, model):
-    """Return means of the rows of an ``(m, n)`` array of scores in [0, 1], and unit moments.
+    """Return weighted means of the rows of scores, shape (m,), and unit moments, shape (m, 2).
 
-    ``model``: dependence of the ``n`` records. Means have shape (m,). Records have equal weights
-    unless the model has others. Unit moments, of shape (m, 2), are means and mean squares of scores
-    for the limits by variances (G15, G18).
+    Unit moments are means and mean squares of the units' scores (G15, G18). ``scores``: of the
+    records, an ``(m, n)`` array in [0, 1]. ``model``: dependence of the ``n`` records, with their
+    weights.
     """
     array = _checked_score_array(scores, n)
     scheme = model.sampling_scheme(n)
@@ -447,7 +453,7 @@ def per_record_moments(scores, n, model):
     if scheme.has_independent_records or not scheme.has_independent_units:
         squares = np.einsum("ij,ij->i", array, array, dtype=float) / n
         return means, np.column_stack([means, squares])
-    order, starts, sizes = in_order_of_groups(model, n)
+    order, starts, sizes = order_by_group(model, n)
     unit_scores = np.add.reduceat(array[:, order], starts, axis=1) / sizes
     # D of theory G18 weighs groups by their squared sizes.
     squared_size_weights = sizes**2 / np.sum(sizes**2)
@@ -457,7 +463,7 @@ def per_record_moments(scores, n, model):
 
 
 def _checked_score_array(scores, n):
-    """Return checked scores of n records as an ``(m, n)`` array of numbers in [0, 1]."""
+    """Return scores as an ``(m, n)`` array, after checking that they are in [0, 1]."""
     is_plain_array = type(scores) is np.ndarray and scores.dtype.kind in "biuf"
     array = scores if is_plain_array else as_real_array("per_record_scores", scores)
     if array.ndim == 1 and array.size == n:
@@ -477,11 +483,11 @@ def _checked_score_array(scores, n):
     return array
 
 
-def in_order_of_groups(model, n):
+def order_by_group(model, n):
     """Return the positions of records in the order of groups, and each group's start and size.
 
-    Starts, of type int, are positions in that order. Sizes are floats. ``model``: dependence of the
-    ``n`` records, whose components are the groups.
+    Starts (int) are indices into these positions. Sizes (float) are numbers of records. ``model``:
+    dependence of the ``n`` records, whose components are the groups.
     """
     _, group_codes = np.unique(model.components(n), return_inverse=True)
     sizes = np.bincount(group_codes).astype(float)
@@ -489,10 +495,10 @@ def in_order_of_groups(model, n):
     return np.argsort(group_codes, kind="stable"), starts, sizes
 
 
-def _one_per_query(name, values, m, *, low=0.0, high=math.inf):
-    """Return an array of one number for each of m queries, from such an array or a single number.
+def _array_per_query(name, values, m, *, low=0.0, high=math.inf):
+    """Return an array of shape (m,) from a number or an array of numbers, one for each query.
 
-    ``name``: parameter that an error names. ``low``, ``high``: ends of the allowed range. Raise
+    ``name``: of the parameter, for errors. ``low``, ``high``: ends of the allowed range. Raise
     ValueError or TypeError for other values.
     """
     array = check_array(name, values, low=low, high=high)
@@ -505,20 +511,20 @@ def _one_per_query(name, values, m, *, low=0.0, high=math.inf):
 
 
 def metric_key(metric):
-    """Return the identifier of a metric in a ledger."""
+    """Return the text that identifies a metric in a ledger."""
     return f"{metric.name} {query_key(repr(metric))[:16]}"
 
 
 def check_cv_score(metric, value):
-    """Return a cross-validated score in [0, 1]; ``value``: this score, in units of the metric.
+    """Return a cross-validated score, converted from the units of ``metric`` to [0, 1].
 
-    Raise TypeError if it is not a number, and ValueError if the metric cannot have this value. A
-    score below a range that does not begin at 0 counts as the worst one.
+    Raise TypeError if ``value`` is not a number, and ValueError if it is outside the range. A score
+    below a range that does not begin at 0 counts as the worst one.
     """
     score = check_real("cv_score", value)
     lowest_score = metric.lower if metric.lower == 0.0 else -math.inf
-    rounding = 1e-9 * (metric.upper - metric.lower)
-    if not lowest_score - rounding <= score <= metric.upper + rounding:
+    tolerance = 1e-9 * (metric.upper - metric.lower)
+    if not lowest_score - tolerance <= score <= metric.upper + tolerance:
         raise ValueError(
             f"cv_score must be in [{metric.lower:g}, {metric.upper:g}], the range of "
             f"{metric.name}, got cv_score={value!r}."
@@ -527,11 +533,11 @@ def check_cv_score(metric, value):
 
 
 def check_keys(keys, count=None):
-    """Return keys as a list of strings or ``None``, from a list or a single key.
+    """Return query keys as a list of strings or ``None``, from a list or a single key.
 
-    ``count``: required number of keys, None for any number. If ``keys`` is None, all ``count`` keys
-    are None, and without ``count`` the list is empty. Raise ValueError for another number of keys,
-    and for other objects.
+    ``count``: required number of keys, None for any number. If ``keys`` is None, the list has
+    ``count`` times None, and is empty without ``count``. Raise ValueError for another number of
+    keys, and for other objects.
     """
     if keys is None:
         return [None] * (count or 0)
@@ -549,15 +555,12 @@ def check_keys(keys, count=None):
 
 
 def _is_key(key):
-    """Return whether an object can be the key of a query, or is None."""
+    """Return whether an object is None or a string that can be a query key."""
     return key is None or (isinstance(key, str) and 0 < len(key) <= _MAX_KEY_LENGTH)
 
 
 def check_data(X, y):
-    """Return the number of holdout records.
-
-    Raise TypeError or ValueError that names the defect if X and y cannot be a holdout.
-    """
+    """Return the number of records; raise TypeError or ValueError if they cannot be a holdout."""
     if y is None:
         raise ValueError("y must hold a target for each record, got y=None.")
     for name, data in (("X", X), ("y", y)):
@@ -579,11 +582,7 @@ def check_data(X, y):
 
 
 def freeze_data(X):
-    """Return a copy of data, independent of the caller's object.
-
-    A NumPy array is read-only, and so are those of a sparse matrix. The lists and objects inside
-    lists, frames and arrays are copied, too.
-    """
+    """Return a deep copy of data; a NumPy array, and those of a sparse matrix, are read-only."""
     if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
         return copy_data(X)
     may_hold_objects = getattr(getattr(X, "dtype", None), "hasobject", True)
@@ -603,11 +602,11 @@ def freeze_data(X):
 
 
 def described_targets(y: Any) -> dict[str, Any] | None:
-    """Return the summary of *training* targets for a ledger: their classes, or their range.
+    """Return classes and counts of *training* targets, or their range, for a ledger.
 
-    Classes come with their numbers of records. Floats and more than 1,000 different integers have a
-    range. None for several outputs, without targets, for floats of which none is finite, and for
-    more than 1,000 other classes.
+    The keys are "classes" and "counts"; or "low" and "high" for floats and for more than 1,000
+    different integers. None for several outputs, without targets, for floats of which none is
+    finite, and for more than 1,000 other classes.
     """
     y = as_labels(y)
     if y.ndim != 1 or not len(y):

@@ -1,4 +1,4 @@
-"""Result of a batch for a caller: released answers, and placeholders for the others."""
+"""Released answers to a batch, with placeholders for queries without an answer."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _COLUMNS = ("value", "lower", "upper", "corrected")
 
 
 def released_answers(batch, answers, on_exhausted):
-    """Return the :class:`HoldoutAnswers` of a batch from its answers.
+    """Return the :class:`HoldoutAnswers` to a QueryBatch, placeholders included.
 
-    ``answers``: :class:`Answers` to its first queries, or a list with an answer to each query, None
-    if it was not answered. ``on_exhausted``: as for :func:`_unanswered`.
+    ``answers``: :class:`Answers` to its first queries, or a list with an AnswerRecord or None for
+    each query. ``on_exhausted``: "cv" for placeholders with cross-validated scores, else NaN.
     """
     if isinstance(answers, Answers) and len(answers) == len(batch):
         values, lower, upper, corrected = (answers.columns[name].copy() for name in _COLUMNS)
@@ -24,7 +24,7 @@ def released_answers(batch, answers, on_exhausted):
     batch_answers = [*answers, *[None] * (len(batch) - len(answers))]
     for index, answer in enumerate(batch_answers):
         if answer is None:
-            batch_answers[index] = _unanswered(batch, index, on_exhausted)
+            batch_answers[index] = _placeholder(batch, index, on_exhausted)
     columns = [
         np.array([getattr(answer, name) for answer in batch_answers])
         for name in (*_COLUMNS, "answered")
@@ -32,8 +32,8 @@ def released_answers(batch, answers, on_exhausted):
     return HoldoutAnswers(*columns, batch_answers)
 
 
-def _unanswered(batch, index, on_exhausted):
-    """Return the placeholder for a query that the holdout did not answer.
+def _placeholder(batch, index, on_exhausted):
+    """Return an AnswerRecord for the query at ``index``, which the holdout did not answer.
 
     If ``on_exhausted`` is "cv", the value is the cross-validated score, and the interval is [0, 1].
     Otherwise the value and the ends are NaN.

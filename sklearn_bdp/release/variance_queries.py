@@ -79,8 +79,11 @@ def plan_variation(
 ) -> BettingPlan | VarianceLimitPlan:
     """Return a BettingPlan for single records, and a VarianceLimitPlan for other units.
 
-    ``are_records``: whether the units are single records. Other parameters as for
-    :func:`~sklearn_bdp.intervals.bounds.plan_variance_limits`.
+    ``are_records``: whether the units are single records. ``predictions``: of the scores, in
+    [0, 1]. ``variances``, ``kurtosis``: of a unit's score on the training set, NaN if unknown.
+    ``training_sizes``: numbers of training units behind the variances. ``log_failure``: approximate
+    log of the failure probability of the limits. ``margin``: noise margin of a comparison with the
+    holdout.
     """
     if are_records:
         return plan_bets(
@@ -208,7 +211,7 @@ def _leading_positions(plan: Any, batch: QueryBatch, release: BatchRelease) -> l
     if batch.fixed_half_widths is not None:
         positions = np.argsort(-batch.cv_scores, kind="stable").tolist()
     else:
-        can_lead = release.answered & ~batch.secondary
+        can_lead = release.answered & ~batch.is_secondary
         values = np.where(can_lead, release.values, -np.inf)
         leader = leading_position(values, release.above, batch.ranks)
         released_cells = release.refined_cells + release.first_pass_cells

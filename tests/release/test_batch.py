@@ -43,11 +43,11 @@ def queries(cv_scores, values, scale=1.0, relaxed_to=0.0):
         shapes=({"kind": "mean"},),
         # A class of N / scale**2 records: a score that varies so much more.
         tails=(ModelTail(MODEL, N) if scale == 1.0 else ClassMeansTail((round(N / scale**2),)),),
-        shape_of=np.zeros(count, dtype=int),
+        shape_indices=np.zeros(count, dtype=int),
         sensitivities=np.full(count, float(scale)),
         training_sizes=np.full(count, float(N)),
         relaxed_to=np.full(count, relaxed_to),
-        secondary=np.zeros(count, dtype=bool),
+        is_secondary=np.zeros(count, dtype=bool),
         keys=[None] * count,
         unit_variances=np.full(count, np.nan),
         kurtosis=np.full(count, np.nan),
