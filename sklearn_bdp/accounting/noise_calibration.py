@@ -181,7 +181,7 @@ def round_noise_failure(failure: float, n_above: FloatOrArray) -> Any:
 def sampling_half_width(
     n_effective: float, *, log_failure: float, n_queries: float, information: float = 0.0
 ) -> float:
-    """Return a half-width that no sampling error of ``n_queries`` adaptive queries exceeds.
+    """Return the half-width for the sampling errors of ``n_queries`` adaptive queries together.
 
     It is in units of [0, 1] and may exceed 1. ``log_failure`` is the log of the failure probability
     of all queries together, and ``information`` is K of theory G1 in nats, 0 for queries fixed in

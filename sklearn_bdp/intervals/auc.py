@@ -237,12 +237,12 @@ def _lower_limit(values, n_other, center, variance, nats_needed):
     # the expected a, and the log of the denominator.
     tilts = np.log(conditional_aucs * (1.0 - aucs) / (aucs * (1.0 - conditional_aucs)))
     log_denominators = n_other * np.log1p(aucs * np.expm1(tilts))
-    auc_index, points, nats_to_win = _points_to_reject(
+    auc_indices, points, nats_to_win = _points_to_reject(
         conditional_aucs, tilts, log_denominators, n_other, nats_needed
     )
     remaining_points = _not_rejected(values, points, nats_to_win, variance)
     is_rejected = np.ones(len(aucs), bool)
-    is_rejected[auc_index[remaining_points]] = False
+    is_rejected[auc_indices[remaining_points]] = False
     n_rejected = int(np.argmin(np.append(is_rejected, False)))  # before the first that is not
     return float(aucs[n_rejected - 1]) if n_rejected else 0.0
 
@@ -271,14 +271,14 @@ def _points_to_reject(conditional_aucs, tilts, log_denominators, n_other, nats_n
 
     Returns
     -------
-    auc_index : ndarray of int, shape (n_points,)
+    auc_indices : ndarray of int, shape (n_points,)
         Position of the AUC m that each point belongs to.
     points : ndarray of shape (n_points,)
         The conditional AUCs b.
     nats_to_win : ndarray of shape (n_points,)
         Log wealth that bets against each point must reach; infinite at 1.
     """
-    auc_index = []
+    auc_indices = []
     points = []
     nats_to_win = []
     log_weight = math.log1p(-_CONSTANT_WEIGHT)
@@ -303,12 +303,12 @@ def _points_to_reject(conditional_aucs, tilts, log_denominators, n_other, nats_n
         grid = np.unique(grid[(grid >= 0.0) & (grid <= last_point)])
         log_n = log_n_slope * grid[:-1] - log_denominator  # at the next smaller point
         log_mixture = np.logaddexp(log_weight + log_n, log_constant_weight)
-        auc_index.append(np.full(len(grid) - 1, index))
+        auc_indices.append(np.full(len(grid) - 1, index))
         points.append(grid[1:])
         nats_to_win.append(nats_needed - log_mixture)
         if last_point >= 1.0:  # no bet rejects a mean of 1
             nats_to_win[-1][-1] = math.inf
-    return np.concatenate(auc_index), np.concatenate(points), np.concatenate(nats_to_win)
+    return np.concatenate(auc_indices), np.concatenate(points), np.concatenate(nats_to_win)
 
 
 def _not_rejected(values, points, nats_to_win, variance):

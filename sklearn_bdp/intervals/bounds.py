@@ -6,11 +6,11 @@ more mean over records. The mechanism confirms a coarse upper limit of it, which
 G15, and G18 for records that depend on each other inside groups.
 
 *Bets.* No query follows a final report, so its limits may read every unit of the holdout. They bet
-on the units, one after the other in a secret order, against means that may be too large. Theory
+on the units, one after the other in a secret order, against possible values of the mean. Theory
 G28, after Voráček and Orabona 2025 (arXiv:2505.22422). Units (records, patients, regions) are pairs
 ``(S_g, k_g)`` with ``0 <= S_g <= k_g <= bound``; the target is ``E S / E k``: the mean of a score
-(``k = 1`` or the records of a patient), a share inside a class or a subgroup (``k`` counts the
-records inside and may be 0), F1 (``S`` twice the true positives, ``k`` the predicted positives plus
+(``k = 1`` or the records of a patient), a proportion in a class or a subgroup (``k`` counts the
+records in it and may be 0), F1 (``S`` twice the true positives, ``k`` the predicted positives plus
 the positives).
 
 *The past.* ``m_t`` is the expectation of the score of date ``t`` given all information before it.

@@ -313,7 +313,7 @@ def date_interval(
     centers: the mean of all dates, and two moving averages of the influence of earlier dates, which
     begin with it. The mean is not known before a date, but bounds the minimum from above. The
     degrees of freedom are then
-    :math:`\min(T - 1, \max(3, 2T/(\hat k - 1)), \text{event dates} - 1)`, at least 2, with the
+    :math:`\min(T - 1, \max(3, 2T/(\hat k - 1)), \text{outcome dates} - 1)`, at least 2, with the
     kurtosis :math:`\hat k` of :math:`J`.
     """
     to_scale, from_scale = _SCALES[scale]
@@ -341,9 +341,9 @@ def date_interval(
 def _skewness_corrected_ends(value, influence, alpha, df, horizon):
     """Return the lower and the upper end of Hall's skewness-corrected interval, as a list.
 
-    ``value`` is the statistic, ``influence`` that of each date in time order, ``df`` the degrees of
-    freedom of Student's quantile, and ``horizon`` the largest number of dates from a forecast to
-    its score.
+    ``value`` is the statistic, ``influence`` that of each date in time order, ``alpha`` the failure
+    probability of both ends, ``df`` the degrees of freedom of Student's quantile, and ``horizon``
+    the largest number of dates from a forecast to its score.
     """
     standard_error = math.sqrt(variance_of_mean(influence, horizon))
     centered = influence - influence.mean()

@@ -602,8 +602,8 @@ def jackknife_interval(
 def _skewness_corrected_ends(value, left_out, alpha, df):
     """Return the lower and the upper end of Hall's skewness-corrected interval, as a list.
 
-    ``value`` is the statistic, ``left_out`` has the values without each unit, and ``df`` is the
-    number of degrees of freedom of Student's quantile.
+    ``value`` is the statistic, ``left_out`` has the values without each unit, ``alpha`` is the
+    failure probability of both ends, and ``df`` the degrees of freedom of Student's quantile.
     """
     n_units = left_out.size
     influence = np.mean(left_out) - left_out

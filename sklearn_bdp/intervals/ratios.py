@@ -292,7 +292,7 @@ class RatioLimits:
 
 
 def expected_floor(counts: tuple[int, int], n: int) -> tuple[FloorGrid, float]:
-    """Return a grid with the floor of a denominator, and the denominator's expected number.
+    """Return the grid of a floor, and the expected number of holdout records in a denominator.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ def expected_floor(counts: tuple[int, int], n: int) -> tuple[FloorGrid, float]:
     grid : FloorGrid
         Cells of the proportion of holdout records that count in the denominator.
     expected : float
-        Expected number of these records.
+        Expected number of holdout records that count.
     """
     n_train = sum(counts)
     share = counts[1] / n_train

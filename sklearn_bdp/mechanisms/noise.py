@@ -3,7 +3,7 @@
 A textbook Laplace sampler computes ``-scale * log(u)`` for one of 2**53 values of ``u``; which
 doubles it can reach depends on the value the noise is added to, and that difference gives the
 value away (Mironov 2012). Here an exponential variate ``E = -ln U`` is a *real* number, given by
-the leading bits of ``U`` and extended bit by bit when a comparison needs more of them (the
+the leading bits of ``U`` and extended by more bits when a comparison needs them (the
 random-bit model of Devroye and Gravel). Comparisons and integer parts are therefore exact. Doubles
 only decide the comparisons that are far from equality.
 
