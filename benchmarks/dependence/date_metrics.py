@@ -228,7 +228,7 @@ def compare(process, name, n, runs, rng, *, width_runs=200):
             row = date_row(
                 statistic, sample.y, [(sample.predictions, None)], dates=dates, alpha=level
             )
-            if math.isnan(row.lower):  # too few dates of the rarest cell
+            if math.isnan(row.lower):  # too few dates with the rarest outcome
                 continue
             misses[level] += not row.lower <= sample.truth <= row.upper
             if by_bootstrap:

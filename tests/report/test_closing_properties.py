@@ -44,8 +44,8 @@ SUITED = {
 }  # fmt: skip
 #: Why a row may lack an interval: words of its notes, by theory label.
 REASONS = {
-    "at least 5 are needed": "G28, G31: too few units of the rarest cell",
-    "at least 10 are needed": "G31: too few dates of the rarest cell",
+    "at least 5 are needed": "G28, G31: too few units with the rarest outcome",
+    "at least 10 are needed": "G31: too few dates with the rarest outcome",
     "events": "G31, G34: too few events",
     "are too few": "G28, G31: too few units",
     "end of its range": "G28: a score at an end of its range",
