@@ -970,8 +970,20 @@ class Verifier:
         if selection_scores is not None:
             for query, selection_score in zip(queries, selection_scores, strict=True):
                 query.selection_score = float(selection_score)
-        # Constant predictions do not fail. They do not count, so an error is raised if all other
-        # candidates failed.
+        self._report_failed_fits(queries)
+        self._answer_all(queries, secondary or (), n_train)
+        for query in queries:  # removes raw holdout scores
+            query.fit_result = replace(query.fit_result, evaluation=None, secondary={})
+            for secondary_query in query.secondary.values():
+                secondary_query.fit_result = None
+        return queries
+
+    def _report_failed_fits(self, queries):
+        """Warn if fits of candidates failed; raise ValueError if all did.
+
+        Constant predictions do not fail, and do not count. ``queries``: CandidateQuery about each
+        candidate on the metric that ranks.
+        """
         tracebacks = [query.fit_result.error or None for query in queries if query.columns != ()]
         report_failed_fits(
             tracebacks,
@@ -981,12 +993,6 @@ class Verifier:
             y=self.setup.y,
             fits_text="the whole training set",
         )
-        self._answer_all(queries, secondary or (), n_train)
-        for query in queries:
-            query.fit_result = replace(query.fit_result, evaluation=None, secondary={})
-            for secondary_query in query.secondary.values():
-                secondary_query.fit_result = None
-        return queries
 
     def _answer_all(self, queries, secondary_names, n_train):
         """Query the holdout about all candidates with scores, and set the answers of the queries.

@@ -356,13 +356,8 @@ def split_for(meta_estimator, config, estimator, fit_data):
         correlation, time_assumption = resolve_dates(
             meta_estimator, config, fit_data, in_time=in_time
         )
-    seed = secrets.randbits(31)
-    split_note = None
-    random_state = meta_estimator.random_state
-    if config is not None and config.ledger is not None and random_state is None:
-        split_note = _make_split_note(config, fit_data, seed)
-        seed = split_note["seed"]
-        random_state = seed
+    seed, split_note = _seed_and_note(meta_estimator, config, fit_data)
+    random_state = meta_estimator.random_state if split_note is None else seed
     holdout_split = _make_split(
         meta_estimator, config, estimator, fit_data, correlation, random_state
     )
@@ -464,6 +459,19 @@ def _declared_correlations(meta_estimator, config, fit_data):
     return holdout_model, holdout_model
 
 
+def _seed_and_note(meta_estimator, config, fit_data):
+    """Return a seed and the note on the split for a ledger.
+
+    The seed is random, or recorded in the ledger. The note is None without a ledger, and if
+    ``random_state`` is set.
+    """
+    seed = secrets.randbits(31)
+    if config is None or config.ledger is None or meta_estimator.random_state is not None:
+        return seed, None
+    split_note = _make_split_note(config, fit_data, seed)
+    return split_note["seed"], split_note
+
+
 def _make_split_note(config, fit_data, seed):
     """Return the note on the split for a ledger, as ``{"data": digest, "seed": seed}``.
 
@@ -533,9 +541,10 @@ def _model_of_training_set(model, train):
 def _past_records(scheme, X, y, rows, holdout_rows):
     """Return the PastRecords with dates before the first holdout date, in time order.
 
-    None if records are not declared as dates, or without targets. ``X``, ``y``: records and targets
-    at the positions ``rows`` and perhaps others; ``scheme``: SamplingScheme of all records;
-    ``holdout_rows``: positions of the holdout records.
+    Their dates count from the first holdout date, so they are negative. None if records are not
+    declared as dates, or without targets. ``X``, ``y``: records and targets at the positions
+    ``rows`` and perhaps others; ``scheme``: SamplingScheme of all records; ``holdout_rows``:
+    positions of the holdout records.
     """
     if scheme.calendar is None or y is None:
         return None

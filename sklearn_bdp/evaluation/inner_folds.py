@@ -86,9 +86,9 @@ def check_folds(holdout_split, folds):
     if dates is None:
         return
     for train, test in folds:
-        is_not_before_test = dates[train] >= dates[test].min()
-        is_not_after_test = dates[train] <= dates[test].max()
-        if (is_not_before_test & is_not_after_test).any():
+        is_not_before_first_test = dates[train] >= dates[test].min()
+        is_not_after_last_test = dates[train] <= dates[test].max()
+        if (is_not_before_first_test & is_not_after_last_test).any():
             raise CV_MIXES_DATES.error()
 
 
@@ -106,11 +106,11 @@ def _positions_in_training_set(positions, holdout_split, fold_index):
             f"cv must hold positions of records: fold {fold_index} (counted from 0) {problem}."
         )
     positions = np.flatnonzero(positions) if positions.dtype == bool else positions
-    train = holdout_split.train
+    all_train_positions = holdout_split.train
     # Number of all records, or more if a position is too large.
-    n = np.concatenate([train, holdout_split.holdout, positions]).max() + 1
+    n = np.concatenate([all_train_positions, holdout_split.holdout, positions]).max() + 1
     position_in_training_set = np.full(n, -1)  # of each record; -1 for holdout records
-    position_in_training_set[train] = np.arange(train.size)
+    position_in_training_set[all_train_positions] = np.arange(all_train_positions.size)
     new_positions = position_in_training_set[positions]
     new_positions = new_positions[new_positions >= 0]
     if not new_positions.size:

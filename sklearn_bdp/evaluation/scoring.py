@@ -393,7 +393,7 @@ def bounded_metric(meta_estimator, scoring, holdout_split):
     if holdout_split.y is None:
         scoring = _score_without_targets(meta_estimator, scoring)
     config = holdout_split.config or getattr(meta_estimator.holdout, "config", None)
-    proof_reason = ""  # argument that admits metrics with a proven bound only, empty if none does
+    proof_reason = ""  # text of the argument that requires a proven bound; empty: none does
     if config is not None:  # there is a holdout
         proof_reason = config.proof_needed_for(model, num_samples(holdout_split.X_holdout))
     is_default_regression = scoring is None and is_regressor(meta_estimator.estimator)
@@ -504,10 +504,6 @@ def make_certificate(
         clipping=clipping,
         has_interval=selected.interval != "none",
     )
-    caveats = [metric.caveat] if metric.caveat else []
-    scheme = holdout.dependence.sampling_scheme(holdout.n)
-    if caveats and scheme.in_time_order and scheme.calendar is None:
-        caveats.append(_NOTE_IN_TIME.format(metric.name))
     # The ledger as this process last read or wrote it, without answers that others added since.
     with holdout.account.read_transaction(latest=False) as ledger_state:
         certificate = certificate_with_assumptions(holdout, holdout_split, ledger_state)
@@ -518,7 +514,7 @@ def make_certificate(
         assumptions=(*certificate.assumptions, *assumptions),
         notes=(
             *certificate.notes,
-            *caveats,
+            *_caveats(holdout, metric),
             *notes,
             *_notes_on_approximation(metric, query, holdout),
         ),
@@ -532,6 +528,15 @@ def make_certificate(
             n_train=num_samples(holdout_split.X),
             training_variance=query.variance,
         )
+
+
+def _caveats(holdout, metric):
+    """Return a list of notes on how clipping changes a score, empty if nothing is clipped."""
+    caveats = [metric.caveat] if metric.caveat else []
+    scheme = holdout.dependence.sampling_scheme(holdout.n)
+    if caveats and scheme.in_time_order and scheme.calendar is None:
+        caveats.append(_NOTE_IN_TIME.format(metric.name))
+    return caveats
 
 
 def _selected_score(holdout, holdout_split, metric, query, *, model_description, cv_score):

@@ -208,14 +208,9 @@ class HoldoutSearchDisplay(Display):
             param = _only_parameter(results["params"])
         x_label = param
         if param is None:
-            ranked_rows = np.lexsort((-cv_scores, -ranking_scores))
-            shown_rows = [
-                row
-                for rank, row in enumerate(ranked_rows)
-                if rank < _MAX_CANDIDATES or row == selected_row
-            ]
+            shown_rows = _leading_rows(ranking_scores, cv_scores, selected_row)
             position = np.arange(1, len(shown_rows) + 1)
-            x_label = f"candidate, by verified score ({len(shown_rows):,} of {len(ranked_rows):,})"
+            x_label = f"candidate, by verified score ({len(shown_rows):,} of {len(cv_scores):,})"
         else:
             shown_rows, position, tick_labels = _by_parameter(results, param, ranking_scores)
         return cls(
@@ -299,6 +294,17 @@ def _default_score_name(search):
     if f"holdout_score_{metric_name}" not in search.cv_results_:
         metric_name = getattr(search, "scoring", None)
     return metric_name.replace("_", " ") if isinstance(metric_name, str) else "score"
+
+
+def _leading_rows(ranking_scores, cv_scores, selected_row):
+    """Return the rows with the highest ranking scores and the selected row, best first.
+
+    Among equal ranking scores, rows with higher cross-validated scores come first.
+    """
+    ranked_rows = np.lexsort((-cv_scores, -ranking_scores))
+    return [
+        row for rank, row in enumerate(ranked_rows) if rank < _MAX_CANDIDATES or row == selected_row
+    ]
 
 
 def _only_parameter(params_of_candidates):

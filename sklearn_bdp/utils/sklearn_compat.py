@@ -121,8 +121,8 @@ def progress_bar(search):
     A bar is shown only for ``verbose=1``, in a terminal or a notebook, with scikit-learn 1.9 and
     rich, and if the user has not set callbacks of the search.
     """
-    has_own_callbacks = bool(getattr(search, "_skl_callbacks", None))
-    if search.verbose != 1 or has_own_callbacks or not _can_draw_bars():
+    has_user_callbacks = bool(getattr(search, "_skl_callbacks", None))
+    if search.verbose != 1 or has_user_callbacks or not _can_draw_bars():
         yield
         return
     from sklearn.callback import ProgressBar

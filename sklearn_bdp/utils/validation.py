@@ -98,15 +98,15 @@ def failure_probability(confidence_level):
             f"confidence_level must be a number in [0.5, 1), got {confidence_level!r}. Set "
             f"confidence_level={confidence_level / 100:g} for {confidence_level:g}%."
         )
-    probability = check_probability("confidence_level", confidence_level)
-    if not probability >= 0.5:
+    level = check_probability("confidence_level", confidence_level)
+    if not level >= 0.5:
         raise ValueError(
             "confidence_level must be at least 0.5: it is the probability that all intervals are "
-            f"correct. Set confidence_level={1.0 - probability:.4g} if intervals may be wrong with "
-            f"probability {probability:.4g}. Got confidence_level={confidence_level!r}."
+            f"correct. Set confidence_level={1.0 - level:.4g} if intervals may be wrong with "
+            f"probability {level:.4g}. Got confidence_level={confidence_level!r}."
         )
     if not isinstance(confidence_level, float | np.floating):
-        confidence_level = probability  # other numbers may have no decimal text
+        confidence_level = level  # other numbers may have no decimal text
     return float(1 - Decimal(str(confidence_level)))
 
 
