@@ -291,8 +291,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         preregister(holdout, statement_key)
         # Associations are multiplied by their signs in the training set.
         signs = np.where(associations.values[candidates] < 0, -1.0, 1.0)
-        columns = safe_indexing(holdout_split.X_holdout, candidates, axis=1)
-        attribute_scores = associations.attribute_scores(columns, candidates)
+        candidate_columns = safe_indexing(holdout_split.X_holdout, candidates, axis=1)
+        attribute_scores = associations.attribute_scores(candidate_columns, candidates)
         target_scores = associations.target.scores(holdout_split.y_holdout)
         products = attribute_scores * signs  # (n_holdout, n_candidates)
         products *= target_scores[:, associations.target_columns[candidates]]
@@ -313,15 +313,18 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             fixed_half_widths=cell_half_widths / 2.0,
         )
         verified_values = 2.0 * answers.values - 1.0
-        ends = signs * (2.0 * np.stack([answers.lower, answers.upper]) - 1.0)
+        # Ends of the intervals of associations: (2, n_candidates), unordered for negative signs.
+        interval_ends = signs * (2.0 * np.stack([answers.lower, answers.upper]) - 1.0)
         # Lower end of each cell, but for rounding.
-        min_values = training_values - (1.0 + 1e-9) * cell_half_widths
+        min_confirmed_values = training_values - (1.0 + 1e-9) * cell_half_widths
+        is_confirmed = verified_values >= min_confirmed_values
         # Other candidates have no answer, because the budget is exhausted, and are not verified.
-        answered = candidates[answers.answered]
-        self.verified_associations_[answered] = (signs * verified_values)[answers.answered]
-        self.lower_[answered] = ends.min(axis=0)[answers.answered]
-        self.upper_[answered] = ends.max(axis=0)[answers.answered]
-        self.support_[answered] = (verified_values >= min_values)[answers.answered]
+        answered_positions = candidates[answers.answered]
+        verified_associations = signs * verified_values
+        self.verified_associations_[answered_positions] = verified_associations[answers.answered]
+        self.lower_[answered_positions] = interval_ends.min(axis=0)[answers.answered]
+        self.upper_[answered_positions] = interval_ends.max(axis=0)[answers.answered]
+        self.support_[answered_positions] = is_confirmed[answers.answered]
 
     @strip_traceback_frames  # the frames hold records of the holdout
     def final_report(self) -> AssociationReport:

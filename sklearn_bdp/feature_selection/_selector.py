@@ -434,10 +434,7 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
             frequencies=frequencies,
             subset_size=subset_size,
         )
-        variance = None  # of the scores of training records in [0, 1]
-        if metric.is_mean:
-            variance = min(float(np.nanvar(selected_subset.scores.astype(float))), 0.25)
-        self._metric_and_variance = metric, variance
+        self._metric_and_variance = metric, _score_variance(selected_subset, metric)
         self._reportable_models = {}
         self._has_fit_params = any(value is not None for value in setup.fit_params.values())
         self._set_holdout(None if verifier is None else verifier.holdout, holdout_split)
@@ -546,6 +543,16 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         mapping = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=self).add_self_request(self)
         return router.add(estimator=self.estimator, method_mapping=mapping)
+
+
+def _score_variance(subset, metric):
+    """Return the variance of the scores of training records in [0, 1], at most 1/4.
+
+    None if the metric is not a mean over records. ``subset``: :class:`ScoredSubset`.
+    """
+    if not metric.is_mean:
+        return None
+    return min(float(np.nanvar(subset.scores.astype(float))), 0.25)
 
 
 def _selection_frequencies(selected_subset, ranking):

@@ -274,17 +274,9 @@ def expected_half_width(
     model = correlation if is_model else continued(correlation, searched=True)
     beta = failure_probability(confidence_level)
     metric = planned_metric("accuracy" if scoring is None else scoring)
-    accuracy_tail = score_tail(model, n, binary=True)
     positive_fraction = check_probability("prevalence", 0.5 if prevalence is None else prevalence)
     tail = _metric_tail(metric, model, n, positive_fraction)
-    noise_failure = NOISE_FAILURE_FRACTION * beta
-    _, _, answer_scale = auto_scales(
-        float(model.effective_n(n)), failure=round_noise_failure(noise_failure, 0) / 2.0, beta=beta
-    )
-    # Noise is scaled with the deviation of the metric's score, relative to accuracy.
-    noise_factor = float(tail.standard_deviation(0.5) / accuracy_tail.standard_deviation(0.5))
-    failure = round_noise_failure(noise_failure, n_corrections) / 2.0
-    noise_margin = answer_margin(failure=failure, answer_scale=answer_scale) * noise_factor
+    noise_margin = _planned_noise_margin(model, n, tail, beta=beta, n_corrections=n_corrections)
     released_nats = expected_nats(n_searches, n_corrections)
     log_one_sided = math.log((1.0 - NOISE_FAILURE_FRACTION) * beta / 2.0)
     if not final:
@@ -314,6 +306,24 @@ def expected_half_width(
     if half_width is None:
         half_width = half_width_at(tail, score, log_one_sided, noise_margin)
     return _EXPECTED_EXCESS * half_width
+
+
+def _planned_noise_margin(model, n, tail, *, beta, n_corrections):
+    """Return a limit of the noise in an answer, as a fraction of the metric's range.
+
+    ``model``: CorrelationModel of the ``n`` holdout records; ``tail``: concentration bound of the
+    metric; ``beta``: failure probability of all intervals together; ``n_corrections``: number of
+    corrected answers.
+    """
+    accuracy_tail = score_tail(model, n, binary=True)
+    noise_failure = NOISE_FAILURE_FRACTION * beta
+    _, _, answer_scale = auto_scales(
+        float(model.effective_n(n)), failure=round_noise_failure(noise_failure, 0) / 2.0, beta=beta
+    )
+    # Noise is scaled with the deviation of the metric's score, relative to accuracy.
+    noise_factor = float(tail.standard_deviation(0.5) / accuracy_tail.standard_deviation(0.5))
+    one_sided_failure = round_noise_failure(noise_failure, n_corrections) / 2.0
+    return answer_margin(failure=one_sided_failure, answer_scale=answer_scale) * noise_factor
 
 
 def _last_search_half_width(

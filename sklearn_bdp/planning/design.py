@@ -98,7 +98,7 @@ class Design:
 
 
 def solve(task, *, route, mechanism=None, epsilon=None):
-    """Return the :class:`Design` of a task with the smallest error that a search finds.
+    """Return the :class:`Design` of a task with the smallest certified error that a search finds.
 
     ``route``, ``mechanism`` and ``epsilon`` are those of :func:`~sklearn_bdp.planning.certify`. If
     ``mechanism`` is None, the design has a mechanism only if its error is below 1.
@@ -150,7 +150,7 @@ def _best_of_routes(task, max_dp_epsilon):
 def smallest_n(task, tau, route):
     """Return the smallest number of records with which a route certifies the error ``tau``.
 
-    ``task.n`` has no effect. By the route "bdp" the result has a tolerance. Raises ValueError if no
+    ``task.n`` has no effect. A result of the route "bdp" has a tolerance. Raises ValueError if no
     number of records below 1e15 is found.
     """
 
@@ -217,15 +217,15 @@ def _leakage_design(task, max_dp_epsilon, rough):
     probability. ``max_dp_epsilon``: largest DP level in nats; ``rough``: whether to search less.
     """
     typical_log_level = math.log(math.sqrt(80.0 * task.budget / task.n))
-    lower = typical_log_level - 9.0
-    upper = typical_log_level + 6.0
+    min_log_level = typical_log_level - 9.0
+    max_log_level = typical_log_level + 6.0
     if math.isfinite(max_dp_epsilon):
-        upper = min(upper, math.log(max_dp_epsilon))
-        lower = min(lower, upper - 9.0)
+        max_log_level = min(max_log_level, math.log(max_dp_epsilon))
+        min_log_level = min(min_log_level, max_log_level - 9.0)
     logits = _INITIAL_LOGITS  # of the last division, from which the next search starts
 
     def design_at(log_level, is_rough):
-        """Return the :class:`Design` with the smallest error at the log of a DP level."""
+        """Return the :class:`Design` with the smallest error at the log of a DP level in nats."""
         nonlocal logits
         dp_epsilon = min(math.exp(log_level), max_dp_epsilon)
         half_width = leakage_half_width(task, dp_epsilon)
@@ -236,12 +236,12 @@ def _leakage_design(task, max_dp_epsilon, rough):
 
     optimum = minimize_scalar(
         lambda log_level: math.log(design_at(log_level, True).tau),
-        bounds=(lower, upper),
+        bounds=(min_log_level, max_log_level),
         options={"xatol": 0.5 if rough else 0.01},
     )
     log_levels = [optimum.x]
-    if upper - optimum.x < 0.01:
-        log_levels.append(upper)
+    if max_log_level - optimum.x < 0.01:
+        log_levels.append(max_log_level)
     designs = [design_at(log_level, rough) for log_level in log_levels]
     return min(designs, key=lambda design: design.tau)
 
