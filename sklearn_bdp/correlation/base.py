@@ -272,10 +272,12 @@ class CorrelationModel(FrozenValue, ABC):
 
     @abstractmethod
     def _variance_proxy(self, n, is_mean):
-        """Return ``C`` in the tail ``2 exp(-2 (alpha / sensitivity)^2 / C)`` (theory H1-H5).
+        """Return ``C`` in the bound ``2 exp(-2 (alpha / sensitivity)^2 / C)`` (theory H1-H5).
 
-        ``is_mean``: whether the query is a mean of scores of single records, so that
-        ``sensitivity = 1 / n``. Otherwise ``C`` must be valid for any query of that sensitivity.
+        It bounds the probability that a query deviates from its expectation by ``alpha`` or more.
+
+        ``is_mean``: whether the query is a mean of scores of single records, with a sensitivity of
+        ``1 / n``. Otherwise ``C`` must be valid for any query of the sensitivity.
         """
 
     def effective_n(self, n: int) -> float:
@@ -453,9 +455,10 @@ def generator(random_state):
 
 
 def holdout_size(n, holdout):
-    """Return the number of holdout records, rounded up; ValueError if a side would be empty.
+    """Return the number of holdout records, rounded up, of ``n`` records.
 
-    ``holdout`` is their fraction of ``n``.
+    ``holdout``: their fraction. Raises ValueError if no holdout or no training record would be
+    left.
     """
     fraction = check_real("holdout", holdout, low=0.0, high=1.0, closed="neither")
     size = math.ceil(n * fraction - 1e-9)

@@ -535,9 +535,8 @@ class MarkovChain(CorrelationModel):
 def _state_sequences(states):
     """Return one or several sequences of states as a list of integer arrays.
 
-    ``states``: one sequence, or a list of sequences, of integers of at least 0.
-
-    Raises TypeError or ValueError for other values.
+    ``states``: one sequence, or a list of sequences, of integers of at least 0. Raises TypeError or
+    ValueError for other values.
     """
     if isinstance(states, str | bytes | dict) or not hasattr(states, "__len__"):
         raise TypeError(f"states must be an array of integers, got {type(states).__name__}.")

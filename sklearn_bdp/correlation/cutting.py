@@ -123,7 +123,7 @@ def n_split_components(model: Any, train: Array, test: Array) -> int:
 
 @singledispatch
 def match_nodes(model: Any, train: Array, holdout: Array) -> Any:
-    """Return the edges between training nodes, and the training neighbors of holdout nodes.
+    """Return the edges between training nodes, and numbers of training neighbors of holdout nodes.
 
     Parameters
     ----------
@@ -137,4 +137,5 @@ def match_nodes(model: Any, train: Array, holdout: Array) -> Any:
     NodeMatching or None
         None for models that hold out no single nodes, and for holdouts of whole components.
     """
+    # Models of graphs register functions of their own.
     return None

@@ -105,7 +105,7 @@ def _check_one_per_record(times, name):
 
 
 def _date_values(times, name):
-    """Return the values of any container as an array; dates, spans and text become ``datetime64``.
+    """Return the values of any container as an array; text and pandas timedeltas become dates.
 
     Raises ValueError for text that is not ISO, and for objects that are not dates.
     """
@@ -289,7 +289,7 @@ def date_level(index: Any) -> Any:
 def index_dates(X: Any, name: str = "X") -> Array | None:
     """Return the dates in the index of a pandas frame or series, as :func:`date_numbers` does.
 
-    None if ``X`` has no such index, or if the index has strictly ascending numbers instead of
+    None if ``X`` has no pandas index, or if the index has strictly ascending numbers instead of
     dates. ``name``: the parameter that holds ``X``.
 
     Raises
@@ -553,7 +553,7 @@ def date_text(date: Any) -> str:
 
 
 def step_name(dates: Array) -> str:
-    """Return the name of the median step of distinct dates, such as ``"day"``, else ``"date"``."""
+    """Return the unit equal to the median step of dates, such as ``"day"``, else ``"date"``."""
     if dates.dtype.kind != "M" or dates.min() == dates.max():
         return "date"
     steps = np.diff(np.unique(dates)) / np.timedelta64(1, "s")

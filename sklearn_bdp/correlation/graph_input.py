@@ -578,7 +578,7 @@ def _named_edges(both_ends, n_nodes, nodes):
     """Return the edges of named nodes, first those in ``nodes``, then others that have an edge.
 
     ``both_ends``: names of the sources of all edges, then of their targets. ``n_nodes``: number of
-    nodes, or None if it is not declared. Raises ValueError if it is another number.
+    nodes, or None if it is not declared. Raises ValueError if it is not the number of these nodes.
     """
     names = list(dict.fromkeys([*nodes, *both_ends]))
     if n_nodes is not None and check_integer("n_nodes", n_nodes, low=1) != len(names):
@@ -686,7 +686,7 @@ def _ends_of_array(array):
 
 
 def _check_unambiguous(sources, targets):
-    """Raise ValueError if both pairs ``(source, target)`` differ from ``sources, targets``."""
+    """Raise ValueError if two pairs would be other edges when read as shape (2, n_edges)."""
     edges_as_pairs = {
         frozenset(pair) for pair in zip(sources.tolist(), targets.tolist(), strict=True)
     }

@@ -500,8 +500,9 @@ def side_leakage_by_bridges(matrix, dp_epsilon, n_steps, *, column_limits, max_i
     r"""Return bounds on the leakage that one side of a record of a chain adds (theory B5′).
 
     Shape (n_rows, n_directions), in nats: row ``m`` is for sides whose nearest known record is at
-    most ``m`` steps away, up to ``n_steps``. The last row may be for all larger distances. None if
-    no bound for these is found in ``max_iterations`` steps, or in fewer for more than two states.
+    most ``m`` steps away. If there are fewer than ``n_steps + 1`` rows, the last one is for all
+    larger distances. None if no bound for these is found in ``max_iterations`` steps, or in fewer
+    for more than two states.
 
     ``matrix``: transition matrix ``M`` for later records, its transpose for earlier ones. The
     kernel of one step towards value ``s``, known ``j`` steps away, is :math:`H(u,y) \propto
@@ -616,7 +617,7 @@ def two_sided_influences(past, future):
 
     ``past``, ``future``: influences from :func:`chain_influences`. The result has a row per past
     distance and a column per future distance. It is the largest sum of both influences over pairs
-    of values, or an upper bound if ``past`` and ``future`` are long.
+    of values, or an upper bound on it if ``past`` and ``future`` are long.
     """
     # Both records are independent given the record between them, so their influences add. A known
     # record between them would only separate one of them.
@@ -739,10 +740,10 @@ def spectral_dp_epsilon(bdp_epsilon, spectral_gap, min_probability, n):
 
 
 def block_information(dp_epsilon, later_leakage, n):
-    """Return the sum of squared leakages of blocks of a chain / 8, in nats (theory G1, B7).
+    """Return a bound on the sum of squared leakages of blocks of a chain, divided by 8, in nats.
 
-    Blocks have equal lengths, of which the best of several is used. ``later_leakage``: leakage, in
-    nats, that all records after a block add. ``n``: number of records.
+    It is ``K`` of theory G1 and B7. Blocks have the best of several lengths. ``later_leakage``:
+    leakage, in nats, that all records after a block add. ``n``: number of records.
     """
     return dp_epsilon**2 * block_variance_proxy(later_leakage / dp_epsilon, n) / 8.0
 
@@ -831,7 +832,7 @@ class ChainLeakageBound(LeakageBound):
         return cached(self.model, ("unknown sides", dp_epsilon, n), compute)
 
     def _tight_level(self, dp_epsilon, n):
-        """Return the smallest Bayesian DP level of theory B2, B5, B5′ and B7, in nats."""
+        """Return the smallest applicable Bayesian DP level of theory B2, B5, B5′, B7, in nats."""
         chain = self.model
         n_states = len(chain.transition)
         # Leakage of the m records on one side in row m: for any known records (B5).
@@ -843,7 +844,8 @@ class ChainLeakageBound(LeakageBound):
             def with_bridges(matrix, column_limits, if_none_known):
                 """Return the smaller leakage of one side by theory B5 and B5′.
 
-                ``if_none_known``: leakage of one side on which no record is known.
+                ``if_none_known``: leakage of one side on which no record is known. Other arguments
+                are those of :func:`side_leakage_by_bridges`.
                 """
                 if_some_known = side_leakage_by_bridges(
                     matrix, dp_epsilon, n - 1, column_limits=column_limits

@@ -140,7 +140,8 @@ class NetworkModel(GraphModel):
     def _block_costs(self, record_cost, subtree_costs):
         """Return :func:`best_block_costs` of each component, infinite if it is not a tree.
 
-        ``subtree_costs``: in the order of :meth:`_rooted_forest`.
+        ``record_cost``: cost of one record. ``subtree_costs``: cost of the subtree of each record,
+        in the order of :meth:`_rooted_forest`.
         """
         order, parent, _ = self._rooted_forest()
         component_of_node = self.components_[order].tolist()
@@ -623,7 +624,7 @@ def fit_potts(graph, y):
     observed_features = features[np.arange(n), y]
 
     def predict(parameters):
-        """Return vectors of log-normalizers, class probabilities and expected features per node."""
+        """Return log-normalizers, class probabilities and expected features, a row per node."""
         log_weights = features @ parameters
         log_normalizers = logsumexp(log_weights, axis=1)
         probabilities = np.exp(log_weights - log_normalizers[:, None])
@@ -918,8 +919,8 @@ def breadth_first_forest(matrix, roots, is_included):
 def affected_in_subtrees(parent, contractions):
     """Return bounds on the effect of each record's parent on the subtree of the record.
 
-    The effect is the expected number of records that change with the parent. The bound of record
-    ``v`` is ``theta_v R_v`` with ``R_v = 1 + sum over children theta_c R_c``
+    The effect is the expected number of records of the subtree that change with the parent. The
+    bound of record ``v`` is ``theta_v R_v`` with ``R_v = 1 + sum over children theta_c R_c``
     (theory H5), 0 for roots. ``contractions``: (upper bound on) the Dobrushin coefficient
     ``theta_v`` of each record given its parent, 0 for roots. ``parent[v]``: parent of ``v``, less
     than ``v``, or -1 for roots.
@@ -937,9 +938,9 @@ def block_costs(parent, components, record_cost, subtree_costs, max_size):
     """Return, for each component of a forest, a sum of squared costs of blocks of nodes.
 
     Blocks are connected sets of at most ``max_size`` nodes, grown from the leaves. The cost of a
-    block is ``size * record_cost`` plus ``subtree_costs[v]`` for each node ``v`` whose parent is in
-    the block but which is not. ``parent[v]``: parent of ``v``, less than ``v``, or -1 for roots.
-    ``components[v]``: component of ``v``.
+    block is its size times ``record_cost``, plus ``subtree_costs[v]`` for each node ``v`` whose
+    parent is in the block but which is not. ``parent[v]``: parent of ``v``, less than ``v``, or -1
+    for roots. ``components[v]``: component of ``v``.
     """
     costs = [0.0] * (max(components) + 1)  # of components
     # Of the block that grows at each node: its size, and the costs of the subtrees below it.
@@ -958,7 +959,7 @@ def block_costs(parent, components, record_cost, subtree_costs, max_size):
 
 
 def best_block_costs(parent, components, record_cost, subtree_costs):
-    """Return the smallest :func:`block_costs` of each component over up to four ``max_size``.
+    """Return the smallest :func:`block_costs` of each component over up to four maximum sizes.
 
     Arguments are those of :func:`block_costs`.
     """

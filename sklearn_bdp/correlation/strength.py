@@ -113,7 +113,7 @@ def declares_time(model: CorrelationModel) -> bool:
 
 
 def declares_influence(model: CorrelationModel) -> bool:
-    """Return whether a model is a MarkovNetwork whose edges have declared, finite influences."""
+    """Return whether a model is a MarkovNetwork with edges, all of declared, finite influence."""
     return (
         isinstance(model, MarkovNetwork)
         and not model.is_estimated
