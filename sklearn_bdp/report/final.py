@@ -169,7 +169,7 @@ def _exact_report(holdout, plan, context):
         totals, settings, is_report=True, n_attempts=context.n_attempts
     )
     log_alphas = row_log_alphas(
-        plan, totals, settings, length=code_length, n_attempts=context.n_attempts
+        plan, totals, settings, code_length=code_length, n_attempts=context.n_attempts
     )
     rows = [estimator.row(statement, log_alphas) for statement in plan.statements]
     answers = _proven_answers(plan, rows, context, code_length) if plan.joint else ()

@@ -224,7 +224,9 @@ def _forecast_rows(plan: Plan, sample: _TrainingSample) -> tuple[RowForecast, ..
         totals = ledger_state.totals
         n_attempts = len(ledger_state.notes(SystemNote.CLOSING))
     code_length, _ = next_code_length(totals, settings, is_report=True, n_attempts=n_attempts)
-    log_alphas = row_log_alphas(plan, totals, settings, length=code_length, n_attempts=n_attempts)
+    log_alphas = row_log_alphas(
+        plan, totals, settings, code_length=code_length, n_attempts=n_attempts
+    )
     estimator = RowEstimator(plan, sample, seed=0)
     forecasts = []
     for statement in plan.statements:

@@ -91,11 +91,11 @@ _GAP_SUFFIX = ", half the level for each subgroup"
 def dependence_of(holdout: Any) -> str:
     """Return the dependence of the holdout records, as :mod:`sklearn_bdp.metrics.proofs` names it.
 
-    The name states which units are independent, if any, and whether they are identically
-    distributed.
+    Names such as "records" or "stratified groups" state which units are independent, if any, and
+    whether they are identically distributed.
     """
     dependence = dependence_of_scheme(holdout.dependence.sampling_scheme(holdout.n))
-    # A split that reads the targets fixes counts of classes: units are not alike.
+    # A split that reads the targets fixes counts of classes: units are not identically distributed.
     if dependence in ("records", "groups") and holdout.notes(SystemNote.STRATIFIED):
         return "stratified" if dependence == "records" else "stratified groups"
     return dependence
@@ -104,8 +104,7 @@ def dependence_of(holdout: Any) -> str:
 class Quantity(NamedTuple):
     """Name of the quantity that a row estimates, and the ends of its range in score units.
 
-    The ends are those of means and ratios. They say nothing about other metrics and about skill
-    scores.
+    The ends are meaningless for skill scores and for metrics that are neither means nor ratios.
     """
 
     name: str
@@ -115,13 +114,13 @@ class Quantity(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Statement:
-    """Quantity that one row of a report estimates, and the method of its proof."""
+    """Quantity that one row of a report estimates, and the method of its proven interval."""
 
     models: tuple[str, ...]  # names: of one model, or of a baseline and the model compared with it
     measure: Measure
     #: Names: none for all records, one subgroup, or two for their gap, the second minus the first.
     subgroups: tuple[str, ...] = ()
-    proven: str = ""  # the method, one of `metrics.proofs`; empty without a proof
+    proven: str = ""  # method of the proven interval, one of `metrics.proofs`; empty without one
     #: Expected moments, for proven limits: UnitMoments of units or dates, AucMoments of ROC AUC.
     moments: Any = _DEFAULT_MOMENTS
     max_difference: float = 1.0  # larger differences, in units of [0, 1], are clipped to it
@@ -134,13 +133,13 @@ class Statement:
     recalls: tuple[Statement, ...] = ()
 
     def in_subgroup(self, name: str) -> Statement:
-        """Return this statement, about the records of the subgroup ``name`` only."""
+        """Return this statement and its recalls for the records of the subgroup ``name`` only."""
         recalls = tuple(recall.in_subgroup(name) for recall in self.recalls)
         return dataclasses.replace(self, subgroups=(name,), recalls=recalls)
 
     @property
     def method(self) -> str:
-        """Return the method of the proof in words; empty without one."""
+        """Return the method of the proven interval in words; empty without one."""
         if self.recalls:
             return f"{self.recalls[0].proven} for each class"
         if self.proven == CLASSES and not _is_auc(self.measure.metric):
@@ -149,7 +148,7 @@ class Statement:
 
     @property
     def quantity(self) -> Quantity:
-        """Return the name of the estimated quantity and the ends of its range.
+        """Return the name of the estimated quantity and the ends of its range in score units.
 
         A skill score has the name and ends of the difference of its models.
         """
@@ -246,8 +245,8 @@ class Plan:
     def event_class(self) -> Any:
         """Class whose records are events, the same for all rows; None without such a class.
 
-        If all metrics that count a class count the same one, that class; else the last of two
-        classes.
+        It is the positive class if all metrics with one have the same, else the last class if there
+        are two.
         """
         classes = self.classes
         if classes is None and self.y_train is not None:
@@ -260,7 +259,7 @@ class Plan:
 
     @property
     def n_proven(self) -> int:
-        """Number of statements in the proven family."""
+        """Number of statements with a proven interval."""
         return sum(bool(statement.proven) for statement in self.statements)
 
     @property
@@ -290,10 +289,9 @@ class Plan:
     def identity(self) -> dict[str, Any]:
         """Return the fields that identify a report, in JSON.
 
-        ``code`` holds digests of the content of models, and of metrics and scorers that may contain
-        code of the caller, which may change under the same name. An object without readable content
-        gets a random digest, so that no later one equals it. ``joint`` is present only if it is
-        False.
+        The list ``code`` has digests of the content of all models, then of metrics and scorers that
+        the caller defined. An object without readable content gets a random digest. The key
+        ``joint`` is present only if it is False.
         """
         model_hashes = []
         code_digests = []
@@ -325,14 +323,14 @@ class Plan:
 
 
 def _digest_or_random(content):
-    """Return a digest of an object's content, or a random one if the content cannot be read."""
+    """Return a digest of an object's content, or random hex text if the content cannot be read."""
     return object_digest(content) or secrets.token_hex(16)
 
 
 def _user_code(metric):
-    """Return the object of a metric that may contain code of the user, None without one.
+    """Return the object of a metric that may contain code of the caller; None without one.
 
-    It is the scorer of a :class:`ScorerMetric`, or another metric that the caller defined.
+    It is the scorer of a :class:`ScorerMetric`, or a metric that the caller defined.
     """
     if isinstance(metric, ScorerMetric):
         return metric.scorer
@@ -340,7 +338,7 @@ def _user_code(metric):
 
 
 def _content_of_model(model):
-    """Return the content that identifies a model: itself, its predictions or their keyword."""
+    """Return a model itself; for precomputed predictions, their keyword or else their values."""
     if not isinstance(model, PrecomputedPredictions):
         return model
     return model.values if model.keyword is None else model.keyword
@@ -364,7 +362,7 @@ def make_report_plan(
     resolved = _resolve_models(
         estimators, cv_scores, compare, refit_every, holdout, y_train, past_records
     )
-    masks, subgroups_of_rows = _subgroups(holdout, by)
+    masks, subgroups_per_row = _subgroups(holdout, by)
     measures = _resolve_metrics(scoring, resolved.models, y_train, holdout)
     error_clips = None
     if scheme.calendar is not None:
@@ -372,9 +370,9 @@ def make_report_plan(
         measures = _with_clips(measures, error_clips)
     dependence = dependence_of(holdout)
     per = _resolve_per(per, measures, dependence, is_private)
-    statements = _unproven_statements(measures, subgroups_of_rows, resolved.baseline, scheme)
+    statements = _unproven_statements(measures, subgroups_per_row, resolved.baseline, scheme)
     statements = [
-        _with_expected_value(statement, resolved.cv_score_of_model, measures[0])
+        _with_expected_value(statement, resolved.cv_score_by_model_name, measures[0])
         for statement in statements
     ]
     if scheme.calendar is not None:
@@ -407,7 +405,7 @@ def make_report_plan(
 
 
 def _check_joint(joint, is_private):
-    """Raise ValueError if rows are to hold separately, but pass through the noise together.
+    """Raise ValueError if ``joint`` is False and rows pass through noise (``is_private``).
 
     Raise TypeError if ``joint`` is not a Boolean.
     """
@@ -421,7 +419,7 @@ def _check_joint(joint, is_private):
 def _resolve_metrics(scoring, models, y_train, holdout):
     """Return a list with one dict for each metric: its :class:`Measure` by name of the model.
 
-    ``scoring``: one or several metrics, or None for the default one. ``models``: by name.
+    ``scoring``: one or several metrics, or None for the default one. ``models``: dict by name.
     """
     n_outputs = len(np.atleast_1d(as_labels(holdout.y)[0]))
     return [
@@ -438,17 +436,17 @@ def _resolve_metrics(scoring, models, y_train, holdout):
 
 
 def _with_clips(measures, error_clips):
-    """Return the measures of a report in time, with clips of errors without a declared range.
+    """Return a list of dicts of measures by model name, with clips of errors without a range.
 
-    ``measures``: for each metric, its measure by name of the model. They stay the same if
-    ``error_clips`` is None.
+    ``measures``: such a list without clips, one dict per metric. ``error_clips``: clips, or None to
+    leave the measures unchanged.
     """
     return [
         {
             model_name: with_clips(measure, error_clips)
-            for model_name, measure in measure_of_model.items()
+            for model_name, measure in measure_by_model_name.items()
         }
-        for measure_of_model in measures
+        for measure_by_model_name in measures
     ]
 
 
@@ -456,15 +454,16 @@ def _resolve_per(per, measures, dependence, is_private):
     """Return ``"unit"`` or ``"record"``: what each score is a mean over.
 
     ``per``: the caller's choice, ``"record"`` or None. For None the result is ``"unit"``, but
-    ``"record"`` if a mean over records of groups passes through the noise.
+    ``"record"`` if a mean over records of groups passes through noise. ``measures``: for each
+    metric, a dict of its measure by model name.
     """
     if per is not None:
         check_option("per", per, ("record",))
         return per
     has_mean = any(
         measure.metric.is_mean
-        for measure_of_model in measures
-        for measure in measure_of_model.values()
+        for measure_by_model_name in measures
+        for measure in measure_by_model_name.values()
     )
     if is_private and "groups" in dependence and has_mean:
         return "record"  # noise is added to means over records
@@ -472,10 +471,10 @@ def _resolve_per(per, measures, dependence, is_private):
 
 
 def _records_before(holdout, training, scheme):
-    """Return the records before a holdout in time; None without them.
+    """Return the :class:`PastRecords` that the holdout knows, else make them from ``training``.
 
-    They are those that the holdout knows, else the training records of the caller, which get one
-    date each, right before the holdout: -1 for the last of them.
+    Training records get one date each, -1 for the last of them. None if neither are known, or if
+    the holdout is not in time.
     """
     past_records = holdout.context.past_records
     if scheme.calendar is None or training is None or past_records is not None:
@@ -484,45 +483,45 @@ def _records_before(holdout, training, scheme):
     return PastRecords(training[0], training[1], dates)
 
 
-def _unproven_statements(measures, subgroups_of_rows, baseline, scheme):
-    """Return statements on models, then on their subgroups and gaps, then on comparisons.
+def _unproven_statements(measures, subgroups_per_row, baseline, scheme):
+    """Return a list of statements: on models, then on their subgroups, then on comparisons.
 
-    ``measures``: for each metric, its measure by name of the model. ``subgroups_of_rows``: of each
-    row that is not about all records, one subgroup or two. ``baseline``: name of a model, None
-    without comparisons.
+    ``measures``: for each metric, a dict of its measure by model name. ``subgroups_per_row``: list
+    of tuples of one subgroup, or of two whose scores are compared. ``baseline``: name of the model
+    that others are compared with; None without comparisons.
     """
     statements = [
         Statement(models=(model_name,), measure=measure)
-        for measure_of_model in measures
-        for model_name, measure in measure_of_model.items()
+        for measure_by_model_name in measures
+        for model_name, measure in measure_by_model_name.items()
     ]
     statements += [
         Statement(models=(model_name,), measure=measure, subgroups=subgroups)
-        for measure_of_model in measures
-        for model_name, measure in measure_of_model.items()
-        for subgroups in subgroups_of_rows
+        for measure_by_model_name in measures
+        for model_name, measure in measure_by_model_name.items()
+        for subgroups in subgroups_per_row
     ]
     if baseline is not None:
-        for measure_of_model in measures:
+        for measure_by_model_name in measures:
             statements += _comparisons(
-                measure_of_model, baseline, is_by_date=scheme.calendar is not None
+                measure_by_model_name, baseline, is_by_date=scheme.calendar is not None
             )
     return statements
 
 
-def _comparisons(measure_of_model, baseline, *, is_by_date):
-    """Return the statements that compare models with a baseline: differences, skill scores.
+def _comparisons(measure_by_model_name, baseline, *, is_by_date):
+    """Return a list of statements on differences from a baseline, and on skill scores.
 
-    ``measure_of_model``: measure of one metric by name of the model. ``baseline``: one of these
-    names. Only losses of dates (``is_by_date``) have skill scores. Raise ValueError if a model has
-    another metric than the baseline.
+    ``measure_by_model_name``: measures of one metric. ``baseline``: name of one of the models.
+    Skill scores are added for losses if units are dates (``is_by_date``). Raise ValueError if a
+    model has another metric than the baseline.
     """
     statements = []
-    baseline_metric = measure_of_model[baseline].name
-    for model_name, measure in measure_of_model.items():
-        if measure.name != baseline_metric:
+    baseline_metric_name = measure_by_model_name[baseline].name
+    for model_name, measure in measure_by_model_name.items():
+        if measure.name != baseline_metric_name:
             raise ValueError(
-                f"compare needs one metric for all models, got {baseline_metric} and "
+                f"compare needs one metric for all models, got {baseline_metric_name} and "
                 f"{measure.name}. Give all models the same scoring."
             )
         if model_name == baseline:
@@ -535,9 +534,9 @@ def _comparisons(measure_of_model, baseline, *, is_by_date):
 
 
 def _without_clip(statement):
-    """Return a statement; a comparison of two models loses a clip that it does not need.
+    """Return a statement without the clip of its errors if it compares models and needs none.
 
-    Statements about one model stay the same.
+    Other statements stay the same.
     """
     if len(statement.models) == 1:
         return statement
@@ -546,10 +545,9 @@ def _without_clip(statement):
 
 
 def _at_all_horizons(statements, scheme):
-    """Return each statement, and for longer forecasts also the one given the forecast's date.
+    """Return each statement for the horizon of 1 date and for the declared horizon, in dates.
 
-    The first is conditional on the date before the score, the second on the date of the forecast.
-    Statements stay the same for a horizon of one date, and for records that are not in time.
+    Statements stay the same if the declared horizon is 1, or if records are not in time.
     """
     horizon = past_horizon(scheme)
     if horizon == 1:
@@ -561,25 +559,24 @@ def _at_all_horizons(statements, scheme):
     ]
 
 
-def _with_expected_value(statement, cv_score_of_model, ranking_measures):
-    """Return a statement with the value to be expected after cross-validation, in [0, 1].
+def _with_expected_value(statement, cv_score_by_model_name, ranking_measure_by_model_name):
+    """Return a statement with its cross-validated score, rescaled to [0, 1], as expected value.
 
-    Cross-validated scores are about all records and the metric that ranks candidates, the first of
-    a report. ``ranking_measures`` are the measures of this metric by name of the model. Statements
-    on subgroups or other metrics, on models without such a score, and on scores that are neither
-    ratios of sums nor ROC AUC stay the same.
+    Statements on subgroups, on another metric than that of ``ranking_measure_by_model_name``, on
+    models without a cross-validated score, and on metrics that are neither ratios of sums nor ROC
+    AUC stay the same. ``cv_score_by_model_name``: scores in score units.
     """
-    ranking_metric = ranking_measures[statement.models[-1]].name
+    ranking_metric_name = ranking_measure_by_model_name[statement.models[-1]].name
     has_cv_scores = (
-        statement.measure.name == ranking_metric
+        statement.measure.name == ranking_metric_name
         and not statement.subgroups
-        and cv_score_of_model.keys() >= set(statement.models)
+        and cv_score_by_model_name.keys() >= set(statement.models)
     )
     if not has_cv_scores or not (
         statement.measure.is_ratio_of_sums or _is_auc(statement.measure.metric)
     ):
         return statement
-    cv_scores = [float(cv_score_of_model[name]) for name in statement.models]
+    cv_scores = [float(cv_score_by_model_name[name]) for name in statement.models]
     if statement.measure.is_mean:
         metric = statement.measure.metric
         cv_scores = [check_cv_score(metric, cv_score) for cv_score in cv_scores]
@@ -591,11 +588,12 @@ def _with_expected_value(statement, cv_score_of_model, ranking_measures):
 
 
 def _with_proof(statement, models, y_train, dependence, per, *, is_private):
-    """Return a statement with the method that proves it, if there is one.
+    """Return a statement with the method of its proven interval, if there is one.
 
-    A skill score has none. Limits of recalls may prove a mean over classes: statements on its
-    recalls are added unless the report is private. ``per``: ``"unit"`` or ``"record"``, what the
-    score is a mean over.
+    A mean over classes also gets statements on its recalls, unless the report is private. Skill
+    scores stay the same. ``models``: dict by name. ``dependence``: a name that
+    :func:`dependence_of` returns. ``per``: ``"unit"`` or ``"record"``, what the score is a mean
+    over.
     """
     if statement.skill:
         return statement
@@ -615,27 +613,27 @@ def _with_proof(statement, models, y_train, dependence, per, *, is_private):
 
 
 def _is_auc(metric):
-    """Return whether a proof of a metric uses pairs of records of two classes."""
+    """Return whether a metric is a mean over pairs of a positive and a negative record."""
     return isinstance(metric, BoundedMetric) and metric.expected_shape(1).kind == "pairs"
 
 
 def _recall_statements(statement, model, y_train, dependence):
-    """Return the statements on the recall of each class.
+    """Return a tuple of statements on the recall of each class.
 
-    The tuple is empty for a metric of pairs, and if the classes are not known. ``model``: the only
-    or the compared model of the statement. ``dependence``: a name that :func:`dependence_of`
-    returns.
+    It is empty for a mean over pairs of records, and if the classes are not known. ``model``: the
+    model of the statement, the compared one of two. ``dependence``: a name that
+    :func:`dependence_of` returns.
     """
     metric = statement.measure.metric
     classes = metric.classes or classes_of(model, y_train)
     if metric.expected_shape(1).kind == "pairs" or classes is None:
         return ()
-    recalls = []
+    recall_statements = []
     for label in classes:
-        recall = get_metric("recall", estimator=model, y=y_train, pos_label=label)
-        proven = recall.proof(dependence, is_difference=len(statement.models) == 2)
-        measure = Measure(name=recall.name, metric=recall, pos_label=label)
-        recalls.append(
+        recall_metric = get_metric("recall", estimator=model, y=y_train, pos_label=label)
+        proven = recall_metric.proof(dependence, is_difference=len(statement.models) == 2)
+        measure = Measure(name=recall_metric.name, metric=recall_metric, pos_label=label)
+        recall_statements.append(
             Statement(
                 models=statement.models,
                 measure=measure,
@@ -643,38 +641,38 @@ def _recall_statements(statement, model, y_train, dependence):
                 proven=proven,
             )
         )
-    return tuple(recalls)
+    return tuple(recall_statements)
 
 
 def _resolve_metric(scoring, models, y_train, *, n_outputs, is_private, name):
-    """Return the :class:`Measure` of one metric for each model, by name of the model.
+    """Return a dict of the :class:`Measure` of one metric by name of the model.
 
-    ``scoring``: one metric, or None for the default one. ``n_outputs``: of the targets. ``name``
-    replaces the metric's own name in the rows unless it is None.
+    ``scoring``: one metric, or None for the default one. ``n_outputs``: number of outputs of the
+    targets. ``name`` replaces the metric's own name in the rows unless it is None.
     """
-    # Predictions have no default metric: that of a model is meant, or accuracy.
+    # Predictions have no default metric: they get that of the first fitted model, or accuracy.
     fitted_models = [
         model for model in models.values() if not isinstance(model, PrecomputedPredictions)
     ]
     if not scoring:
         scoring = None if fitted_models else "accuracy"
-    measures = {}
+    measure_by_model_name = {}
     for model_name, model in models.items():
         uses_default = scoring is None and isinstance(model, PrecomputedPredictions)
         resolving_model = fitted_models[0] if fitted_models and uses_default else model
         measure = resolve_measure(scoring, resolving_model, y_train, n_outputs=n_outputs)
         if is_private:
-            measure = _through_mechanism(measure, model, y_train)
+            measure = _with_query_metric(measure, model, y_train)
         if name is not None:
             measure = dataclasses.replace(measure, name=name)
-        measures[model_name] = measure
-    return measures
+        measure_by_model_name[model_name] = measure
+    return measure_by_model_name
 
 
-def _through_mechanism(measure, model, y_train):
-    """Return a measure with the metric of a query, if the measure is a ratio that may be queried.
+def _with_query_metric(measure, model, y_train):
+    """Return a measure with the metric by which a search queries it, which noise can be added to.
 
-    The metric of a query of this name can pass through the noise. Other measures stay the same.
+    Measures other than ratios, and ratios that a search cannot query, stay the same.
     """
     metric = measure.metric
     if not (metric.is_ratio and metric.can_rank):
@@ -692,14 +690,15 @@ class _ResolvedModels(NamedTuple):
     models: dict[str, Any]  # by name
     baseline: str | None  # name of the model that others are compared with; None without one
     refit: RefitSchedule | None  # None: the models are not refitted
-    cv_score_of_model: dict[str, float]  # in score units; models without a score are absent
+    cv_score_by_model_name: dict[str, float]  # in score units; models without a score are absent
 
 
 def _resolve_models(estimators, cv_scores, compare, refit_every, holdout, y_train, past_records):
     """Return the checked models and predictions of a report as :class:`_ResolvedModels`.
 
-    ``estimators``: a model, predictions, or several of them in a list or by name. ``cv_scores``: of
-    these models, without a baseline that is added.
+    ``estimators``: a model, predictions, or several of them in a list or by name. ``cv_scores``:
+    one score for all of these or one for each, in score units; None or NaN if unknown. ``compare``
+    and ``refit_every``: arguments of ``ReusableHoldout.final_report``.
     """
     named_models = _models_by_name(estimators)
     names_with_scores = list(named_models)
@@ -711,26 +710,27 @@ def _resolve_models(estimators, cv_scores, compare, refit_every, holdout, y_trai
         name: checked_model(name, model, holdout.X, holdout.y, y_train)
         for name, model in aligned_models.items()
     }
-    cv_score_of_model = _cv_scores_by_name(cv_scores, names_with_scores)
+    cv_score_by_model_name = _cv_scores_by_name(cv_scores, names_with_scores)
     refit = None if refit_every is None else make_refit_schedule(holdout, refit_every, past_records)
-    reported_names = {}
+    row_name_by_name = {}
     for name, model in checked_models.items():
         is_refitted = refit is not None and not isinstance(model, PrecomputedPredictions)
-        reported_names[name] = f"{name}, refitted {refit.frequency}" if is_refitted else name
+        row_name_by_name[name] = f"{name}, refitted {refit.frequency}" if is_refitted else name
     return _ResolvedModels(
-        models={reported_names[name]: model for name, model in checked_models.items()},
-        baseline=reported_names.get(baseline),
+        models={row_name_by_name[name]: model for name, model in checked_models.items()},
+        baseline=row_name_by_name.get(baseline),
         refit=refit,
-        cv_score_of_model={
-            reported_names[name]: cv_score for name, cv_score in cv_score_of_model.items()
+        cv_score_by_model_name={
+            row_name_by_name[name]: cv_score for name, cv_score in cv_score_by_model_name.items()
         },
     )
 
 
 def _models_by_name(estimators):
-    """Return a dict of models and predictions by name, from a mapping, a list or a single one.
+    """Return a dict of models and predictions by name.
 
-    A list of scalars holds the predictions of one model. Raise ValueError if there is no model.
+    ``estimators``: a mapping, a list, a single model or predictions. A list of scalars is the
+    predictions of one model. Raise ValueError if there is no model.
     """
     if isinstance(estimators, Mapping):
         models_by_name = {str(name): model for name, model in estimators.items()}
@@ -748,9 +748,10 @@ def _models_by_name(estimators):
 
 
 def _with_baseline(named_models, compare, holdout, y_train, past_records):
-    """Return the name of the baseline, None without one, and all models with the baseline.
+    """Return the name of the baseline, or None, and a dict by name of all models including it.
 
-    Raise ValueError if ``compare`` names no model, or if there is only one model.
+    ``compare``: argument of ``ReusableHoldout.final_report``. Raise ValueError if it names no model
+    or if there is only one model.
     """
     if compare is None or compare is False:
         return None, named_models
@@ -777,32 +778,33 @@ def _with_baseline(named_models, compare, holdout, y_train, past_records):
 
 
 def _cv_scores_by_name(cv_scores, names):
-    """Return the cross-validated scores of models by name; models without a score are absent.
+    """Return a dict of the finite cross-validated scores by name of the model.
 
     ``cv_scores``: a number for all models, or one for each of ``names``; None or not finite without
     a score. Raise ValueError for another shape.
     """
-    values = np.asarray(cv_scores, dtype=float)
-    if values.shape not in ((), (len(names),)):
+    scores = np.asarray(cv_scores, dtype=float)
+    if scores.shape not in ((), (len(names),)):
         raise ValueError(
             f"cv_scores must be a number or one for each of {len(names)} models, got shape "
-            f"{values.shape}."
+            f"{scores.shape}."
         )
-    all_values = np.broadcast_to(values, len(names)).tolist()
-    named_values = zip(names, all_values, strict=True)
-    return {name: value for name, value in named_values if np.isfinite(value)}
+    score_per_model = np.broadcast_to(scores, len(names)).tolist()
+    names_and_scores = zip(names, score_per_model, strict=True)
+    return {name: score for name, score in names_and_scores if np.isfinite(score)}
 
 
 def _error_clips(holdout, models, measures, training, past_records):
-    """Return the clips of errors without a declared range; None without such errors.
+    """Return the clips of errors without a declared range, or None (theory G31).
 
-    They are recorded ones, or those of the first fitted model, which is cross-validated on the
-    training set (theory G31). The result is also None if clips cannot be computed: without such a
-    model or training set, without out-of-fold errors, or with too few of them. ``measures``: for
-    each metric, its measure by name of the model.
+    They are the recorded ones, else computed from out-of-fold errors of the first model that is not
+    precomputed predictions. None if no metric has such errors, or if clips cannot be computed.
+    ``measures``: for each metric, a dict of its measure by model name.
     """
     metrics = [
-        measure.metric for measure_of_model in measures for measure in measure_of_model.values()
+        measure.metric
+        for measure_by_model_name in measures
+        for measure in measure_by_model_name.values()
     ]
     if not any(map(has_undeclared_range, metrics)):
         return None
@@ -820,21 +822,21 @@ def _error_clips(holdout, models, measures, training, past_records):
 
 
 def out_of_fold_errors(estimator: Any, training_data: CVData) -> Array | None:
-    """Return errors of training records by clones of a model that were fitted on other folds.
+    """Return errors of training records, predicted by clones of a model fitted on other folds.
 
     Parameters
     ----------
     estimator : estimator
-        Cloned for each fold.
+        Estimator that is cloned for each fold.
     training_data : CVData
         Training records, and their folds if a search drew some.
 
     Returns
     -------
     ndarray of shape (n_tested,) or None
-        Targets minus predictions, fold after fold; NaN if the model failed on a record. None unless
-        targets are one-dimensional, if the model cannot be fitted again, and if the records are too
-        few for folds.
+        Targets minus predictions, fold after fold; NaN if the model failed on a record. None if
+        targets are not one-dimensional, if the model cannot be fitted again, or if the records are
+        too few for folds.
     """
     if np.ndim(training_data.y) != 1:
         return None
@@ -846,9 +848,9 @@ def out_of_fold_errors(estimator: Any, training_data: CVData) -> Array | None:
 
 
 def _training_data(holdout, training, past_records):
-    """Return the training records: of the caller, else of a search, else before the holdout.
+    """Return the :class:`CVData` of ``training``, else of a search, else of ``past_records``.
 
-    None without any of them.
+    None without any of them. ``training``: tuple (X, y) or (X, y, groups) of the caller, or None.
     """
     if training is not None:
         return CVData(*training)
@@ -857,27 +859,27 @@ def _training_data(holdout, training, past_records):
     return holdout.context.cv_data
 
 
-def _default_name(estimator, otherwise):
-    """Return the class name of a model, or ``otherwise`` for precomputed predictions."""
-    is_model = hasattr(estimator, "fit") or hasattr(estimator, "predict")
-    return type(estimator).__name__ if is_model else otherwise
+def _default_name(model_or_predictions, predictions_name):
+    """Return the class name of a model, or ``predictions_name`` for predictions."""
+    is_model = hasattr(model_or_predictions, "fit") or hasattr(model_or_predictions, "predict")
+    return type(model_or_predictions).__name__ if is_model else predictions_name
 
 
 def _subgroups(holdout, by):
-    """Return the mask of each subgroup by its name, and the subgroups of each row about some.
+    """Return a dict of record masks by subgroup name, and the subgroup names of each row.
 
-    Such a row is about one subgroup, or about the gap of two: the two of a column, or each of
-    several and all other records. Masks are arrays of 1.0 and 0.0, of shape (n,). Both results are
-    empty if ``by`` is None. ``by``: a column of X, or a mapping of names to labels.
+    Names are tuples of one subgroup, or of two whose scores are compared: both subgroups of a
+    column, or all other records and one of several subgroups. Masks are arrays of 1.0 and 0.0, of
+    shape (n,). ``by``: a column of X, a mapping of column names to labels, or None for no rows.
     """
     masks: dict[str, Any] = {}
-    subgroups_of_rows: list[tuple[str, ...]] = []
-    columns = by  # by name
+    subgroups_per_row: list[tuple[str, ...]] = []
+    column_by_name = by
     if by is None:
-        columns = {}
+        column_by_name = {}
     elif not isinstance(by, Mapping):
-        columns = _column_of_holdout(holdout, by)
-    for column_name, column in columns.items():
+        column_by_name = _column_of_holdout(holdout, by)
+    for column_name, column in column_by_name.items():
         if scipy.sparse.issparse(column):
             column = column.toarray()
         labels = np.asarray(column).reshape(-1).astype(object)
@@ -886,19 +888,19 @@ def _subgroups(holdout, by):
         subgroups = [f"{column_name}={label}" for label in unique_labels]
         for subgroup, label in zip(subgroups, unique_labels, strict=True):
             masks[subgroup] = is_label(labels, label).astype(float)
-        subgroups_of_rows += [(subgroup,) for subgroup in subgroups]
+        subgroups_per_row += [(subgroup,) for subgroup in subgroups]
         if len(subgroups) == 2:
-            subgroups_of_rows.append((subgroups[0], subgroups[1]))
+            subgroups_per_row.append((subgroups[0], subgroups[1]))
             continue
         for subgroup in subgroups:
             complement = f"the rest of {column_name} but {subgroup}"
             masks[complement] = 1.0 - masks[subgroup]
-            subgroups_of_rows.append((complement, subgroup))
-    return masks, subgroups_of_rows
+            subgroups_per_row.append((complement, subgroup))
+    return masks, subgroups_per_row
 
 
 def _column_of_holdout(holdout, by):
-    """Return a dict of one column of the holdout's X, by its name.
+    """Return a dict with one item: the name of a column of the holdout's X, and the column.
 
     ``by``: name of the column, or its position in an array. Raise ValueError for other values.
     """
@@ -920,7 +922,7 @@ def _column_of_holdout(holdout, by):
 
 
 def _columns_text(X):
-    """Return the end of a sentence: the columns of a table, "" if it is not a table."""
+    """Return the end of a sentence that lists the columns of X; "" unless X has two dimensions."""
     shape = getattr(X, "shape", ())
     if len(shape) != 2:
         return ""
@@ -931,27 +933,27 @@ def _columns_text(X):
     return f", or a column of X: {', '.join(names)}"
 
 
-def _subgroup_labels(name, labels, n):
-    """Return the unique labels of a column, sorted as text; missing ones make no subgroup.
+def _subgroup_labels(column_name, labels, n):
+    """Return a list of the unique labels of a column, sorted as text, without None.
 
-    ``name``: of the column. Raise ValueError unless there are ``n`` labels that make 2 to 20
-    subgroups, all with different texts.
+    Raise ValueError unless there are ``n`` labels, and 2 to 20 unique ones with different texts.
     """
     unique_labels = set(labels.tolist()) - {None}
     if len(labels) != n:
         raise ValueError(
-            f"by={{{name!r}: labels}} must have a label for each of the {n} records of "
+            f"by={{{column_name!r}: labels}} must have a label for each of the {n} records of "
             f"the holdout, got {len(labels)}. A search has their places in holdout_indices_."
         )
     if not 2 <= len(unique_labels) <= _MAX_SUBGROUPS:
         raise ValueError(
-            f"by={name!r} must make 2 to {_MAX_SUBGROUPS} subgroups, got {len(unique_labels)}. "
-            "Cut numbers into bins first, as in {'age': pandas.cut(age, [0, 40, 60, 120])}."
+            f"by={column_name!r} must make 2 to {_MAX_SUBGROUPS} subgroups, got "
+            f"{len(unique_labels)}. Cut numbers into bins first, as in "
+            "{'age': pandas.cut(age, [0, 40, 60, 120])}."
         )
     if len({str(label) for label in unique_labels}) < len(unique_labels):
         raise ValueError(
-            f"by={name!r} must hold labels of one type, got different labels of the same text, "
-            "such as 1 and '1'. Pass labels.astype(str). The holdout was not queried."
+            f"by={column_name!r} must hold labels of one type, got different labels of the same "
+            "text, such as 1 and '1'. Pass labels.astype(str). The holdout was not queried."
         )
     return sorted(unique_labels, key=str)
 
@@ -960,10 +962,10 @@ def _subgroup_labels(name, labels, n):
 
 
 def _training_targets(holdout, training):
-    """Return training targets, or others in their place; None if unknown.
+    """Return training targets, or an array with their classes or range; None if unknown.
 
-    They are those of the caller. Else they are made from a summary in the ledger: classes with
-    their counts, or both ends of a range. Without one, they are those of some training records.
+    They are those of the caller, else made from a summary in the ledger: each class as often as in
+    training, or both ends of the range. Without a summary, they are those of some training records.
     """
     if training is not None:
         _check_training(training)
@@ -981,9 +983,9 @@ def _training_targets(holdout, training):
 
 
 def _check_training(training):
-    """Raise ValueError unless ``training`` is (X, y) or (X, y, groups) of equal lengths.
+    """Raise ValueError unless ``training`` is a tuple (X, y) or (X, y, groups) of equal lengths.
 
-    Raise it, too, if groups mix numbers and text.
+    Groups must not mix numbers and text.
     """
     lengths = []
     if isinstance(training, tuple):
@@ -998,12 +1000,12 @@ def _check_training(training):
 
 
 def _max_group_records(holdout, training, dependence):
-    """Return the largest number of records of one group that count (theory G28).
+    """Return the largest number of records of one group that a score counts (theory G28).
 
-    The number is fixed before the split: the size of the largest group of all records that were
-    split, or of the training records if the holdout was passed separately; 1 for single records.
-    Raise ValueError if that size is not known, and for dates or blocks of several records.
-    ``dependence``: a name that :func:`dependence_of` returns. Those of groups contain "groups".
+    It is the size of the largest group of all records that were split, or of the training records
+    if the holdout was passed separately; 1 without groups. Raise ValueError if that size is not
+    known, and for dates or blocks of several records. ``dependence``: a name that
+    :func:`dependence_of` returns; those of groups contain "groups".
     """
     if "groups" not in dependence:
         scheme = holdout.dependence.sampling_scheme(holdout.n)
@@ -1026,7 +1028,7 @@ def _max_group_records(holdout, training, dependence):
 
 
 def _check_plan(plan, holdout, training):
-    """Raise errors that a report would otherwise meet after closing.
+    """Raise an error if public facts or placeholder records show that a row cannot be computed.
 
     ``training``: the training records as ``(X, y)`` or ``(X, y, groups)``, or None.
     """
@@ -1051,8 +1053,8 @@ def _check_plan(plan, holdout, training):
 def _check_models(statement, plan, holdout, placeholders):
     """Raise an error if a model does not support a metric, or fails with it on placeholders.
 
-    ``placeholders``: records to try models on, or None. Only statements about one model and all
-    records are tried.
+    ``placeholders``: :class:`_Placeholders`, or None. Only statements about one model and all
+    records are computed on them.
     """
     y = as_labels(holdout.y)
     for model_name in statement.models:
@@ -1074,9 +1076,11 @@ def _has_uneven_weights(plan, holdout):
 
 
 def _check_training_mean(statement, plan, scheme):
-    """Raise ValueError if a row in time is about an unknown mean of the training targets."""
-    is_about_mean = statement.measure.metric.unit_statistic.dates.left_out_about is not None
-    if scheme.calendar is not None and is_about_mean and plan.training_mean is None:
+    """Raise ValueError if a score over dates needs the mean of unknown training targets."""
+    is_about_training_mean = (
+        statement.measure.metric.unit_statistic.dates.left_out_about is not None
+    )
+    if scheme.calendar is not None and is_about_training_mean and plan.training_mean is None:
         raise ValueError(
             "scoring='r2' under correlation='time' needs the mean of the training targets. "
             "Pass training=(X_train, y_train). The holdout was not queried."
@@ -1084,10 +1088,7 @@ def _check_training_mean(statement, plan, scheme):
 
 
 def _check_noise(statement, scheme):
-    """Raise UnboundedMetricError unless a row is proven and can be read through noise.
-
-    A level of privacy allows no other rows, and none about subgroups.
-    """
+    """Raise UnboundedMetricError unless a row is proven, on all records, and can get noise."""
     metric = statement.measure.metric
     can_be_noisy = isinstance(metric, BoundedMetric) and (
         metric.is_mean or (scheme.exchangeable and len(statement.models) == 1)
@@ -1103,9 +1104,10 @@ def _check_noise(statement, scheme):
 
 
 def _check_support(measure, model, X, y, *, reads_counts):
-    """Raise an error if a measure does not support a model and the holdout's types.
+    """Raise an error if a measure does not support a model, or the types of ``X`` and ``y``.
 
-    ``reads_counts``: whether counts of the closed holdout are read, which need no classes.
+    ``reads_counts``: whether ratios are computed from counts without noise, so that their input is
+    not checked further.
     """
     metric = measure.metric
     check_model_supports(measure, model)
@@ -1131,9 +1133,8 @@ class _Placeholders(NamedTuple):
 def _dry_run(measure, model, placeholders, *, has_uneven_weights):
     """Run a model and a metric on placeholder records, and raise ValueError if they fail.
 
-    Failures that are due to the placeholders are ignored: a model may be unable to predict records
-    that are not training records. Raise ScoreContractError for a scoring function that breaks its
-    contract. ``has_uneven_weights``: whether holdout records may have different weights.
+    Failures that blank placeholders may cause are ignored. A ScoreContractError is raised as it is.
+    ``has_uneven_weights``: whether holdout records may have different weights.
     """
     X, y, are_training = placeholders
     classes = getattr(model, "classes_", None)
@@ -1172,16 +1173,19 @@ def _dry_run(measure, model, placeholders, *, has_uneven_weights):
 
 
 def _describe_error(error):
-    """Return an error as a text without a period; that of an UndefinedScore has no class name."""
+    """Return the class name and message of an error without a final period.
+
+    An UndefinedScore is described by its message only.
+    """
     text = str(error).rstrip(".")
     return text if isinstance(error, UndefinedScore) else f"{type(error).__name__}: {text}"
 
 
 def _is_due_to_placeholders(error, has_predicted):
-    """Return whether an error may be about placeholder records, not about a model or a metric.
+    """Return whether blank placeholder rows may cause an error, not a model or a metric.
 
-    A model may be unable to predict the records (``has_predicted`` is False). Their rows are all
-    equal, so that no line fits them.
+    Either the model cannot predict them (``has_predicted`` is False), or they make a matrix
+    singular.
     """
     if not has_predicted and isinstance(error, ValueError | KeyError):
         return True
@@ -1189,7 +1193,7 @@ def _is_due_to_placeholders(error, has_predicted):
 
 
 def _placeholder_records(holdout, training):
-    """Return records to try models on: some training records if there are any, else blank ones.
+    """Return :class:`_Placeholders`: some training records if any are known, else blank records.
 
     None if no training records are known and X is of an unknown type.
     """
@@ -1226,8 +1230,7 @@ def with_estimated_moments(plan: Plan, training: Any, variance: float | None, ho
     training : tuple (X, y) or (X, y, groups), or None
         Training records passed by the caller.
     variance : float or None
-        Variance of a record's cross-validated score in the first row, in squared units of [0, 1],
-        from a search.
+        Variance over records of the first row's cross-validated score, for scores in [0, 1].
     holdout : ReusableHoldout
         The holdout; its records are not read.
     """
@@ -1258,11 +1261,11 @@ def with_estimated_moments(plan: Plan, training: Any, variance: float | None, ho
 
 
 def _with_expected_moments(statement, plan, holdout, out_of_fold, variance):
-    """Return a statement with the expected moments for its proof, if that has some.
+    """Return a statement with the expected moments that its proven interval uses.
 
-    A mean of recalls gets those of the recalls, or loses its recalls. ``out_of_fold``:
-    training records with models of other folds, or None. ``variance``: of a record's score in the
-    first row, in squared units of [0, 1], or None.
+    A mean over classes gets those of its recalls, or loses its recalls. ``out_of_fold``:
+    :class:`_OutOfFold` or None. ``variance``: variance over records of the first row's
+    cross-validated score, for scores in [0, 1], or None.
     """
     first = plan.statements[0]
     if statement.proven == PAST:
@@ -1271,18 +1274,19 @@ def _with_expected_moments(statement, plan, holdout, out_of_fold, variance):
         return dataclasses.replace(statement, moments=moments)
     if statement.recalls:
         n_units = holdout.dependence.sampling_scheme(holdout.n).n_units
-        beta = holdout.account.settings.beta
-        return _with_recalls(statement, plan, out_of_fold, n_units, beta)
+        alpha = holdout.account.settings.beta
+        return _with_recalls(statement, plan, out_of_fold, n_units, alpha)
     if statement.proven == CLASSES:
         return _with_auc_moments(statement, plan, out_of_fold)
     return _with_moments(statement, plan, out_of_fold, variance if statement is first else None)
 
 
 def _with_moments(statement, plan, out_of_fold, variance=None):
-    """Return a statement with moments of training units, or defaults; unchanged without bets.
+    """Return a statement with the moments of units and the clip of differences for bets.
 
-    ``out_of_fold``: training records with models of other folds, or None. ``variance``: of a
-    record's score out of fold, in squared units of [0, 1]; None if it is not known.
+    Moments are those of training units, or defaults. A statement stays the same unless its proven
+    interval uses bets on units. ``out_of_fold``: :class:`_OutOfFold` or None. ``variance``:
+    variance over records of this row's cross-validated score, for scores in [0, 1], or None.
     """
     if statement.proven not in UNIT_INTERVALS:
         return statement
@@ -1298,10 +1302,7 @@ def _with_moments(statement, plan, out_of_fold, variance=None):
 
 
 def _with_auc_moments(statement, plan, out_of_fold):
-    """Return a statement with the expected moments of placements, which limits of ROC AUC use.
-
-    The placement of a record is the fraction of the other class that it is ranked above.
-    """
+    """Return a statement on ROC AUC with :class:`AucMoments`; ``out_of_fold``: may be None."""
     # 0.5 is the expected value of statements without a cross-validated score.
     moments = AucMoments.default(None if statement.expected == 0.5 else statement.expected)
     if out_of_fold is not None and not _has_predictions(statement, plan):
@@ -1312,9 +1313,10 @@ def _with_auc_moments(statement, plan, out_of_fold):
 
 
 def _out_of_fold_auc_moments(statement, scored_folds):
-    """Return the :class:`AucMoments` of placements of training records out of fold.
+    """Return the :class:`AucMoments` of training records, scored by models of other folds.
 
-    Folds with a constant score or without a class are left out. Raise ValueError if none is left.
+    Folds with a constant score or without records of both classes are left out. Raise ValueError if
+    none are left.
     """
     metric = statement.measure.metric
     scores_by_fold = []
@@ -1328,11 +1330,11 @@ def _out_of_fold_auc_moments(statement, scored_folds):
 
 
 def _with_recalls(statement, plan, out_of_fold, n_units, alpha):
-    """Return a statement on a mean over classes with the moments of its recalls, or without them.
+    """Return a statement on a mean over classes with moments of its recalls, or without recalls.
 
-    A statement that the method RECALLS proves keeps its recalls. Another one keeps them only if
-    out-of-fold records expect narrower limits from them than from the mean itself. ``n_units``:
-    number of holdout units. ``alpha``: failure probability of both limits, for this comparison.
+    If its method is not RECALLS, it keeps them only if out-of-fold records predict narrower limits
+    from recalls than from the mean itself. ``n_units``: number of holdout units. ``alpha``: failure
+    probability of both limits at which widths are compared.
     """
     recalls = tuple(_with_moments(recall, plan, out_of_fold) for recall in statement.recalls)
     if statement.proven == RECALLS:
@@ -1340,18 +1342,18 @@ def _with_recalls(statement, plan, out_of_fold, n_units, alpha):
     if out_of_fold is None or _has_predictions(statement, plan):
         return dataclasses.replace(statement, recalls=())
     expected_widths = []
-    class_floors = []
+    expected_class_counts = []
     expected_recalls = []
-    # Folds may lack a class, or have no score: the mean itself then.
+    # Folds may lack a class, or have no score: the statement then loses its recalls.
     with contextlib.suppress(ValueError, UndefinedScore):
         for recall in recalls:
             moments, _ = _out_of_fold_moments(recall, plan, out_of_fold)
-            class_floors.append(max(1, round(n_units * moments.mean_count)))
+            expected_class_counts.append(max(1, round(n_units * moments.mean_count)))
             expected_recalls.append(moments.center)
             expected_widths.append(
                 _expected_width(recall.proven, moments, n_units, alpha / len(recalls))
             )
-        tail = ClassMeansTail(tuple(class_floors))
+        tail = ClassMeansTail(tuple(expected_class_counts))
         expected_mean = float(np.mean(expected_recalls))
         half_width_of_mean = half_width_at(tail, expected_mean, math.log(0.5 * alpha))
         if 0.5 * np.mean(expected_widths) < half_width_of_mean:
@@ -1360,10 +1362,10 @@ def _with_recalls(statement, plan, out_of_fold, n_units, alpha):
 
 
 def _expected_width(method, moments, n_units, alpha):
-    """Return the distance of both limits of a recall if the holdout is like the training records.
+    """Return the expected distance between both limits of a recall on the holdout.
 
-    ``method``: of the proof. ``moments``: of the recall, from training units. ``alpha``: failure
-    probability of both limits.
+    ``method``: method of the proven interval. ``moments``: :class:`UnitMoments` of the recall on
+    training units. ``alpha``: failure probability of both limits together.
     """
     if method == COUNTS:
         n_positives = max(1, round(n_units * moments.mean_count))
@@ -1375,7 +1377,7 @@ def _expected_width(method, moments, n_units, alpha):
 
 
 def _default_moments(statement, plan):
-    """Return the moments that are expected of a unit's score without folds."""
+    """Return :class:`UnitMoments` from the row's expected value and the training targets."""
     center = min(max(statement.expected, 0.01), 0.99)
     mean_count = 1.0
     metric: Any = statement.measure.metric
@@ -1391,7 +1393,7 @@ def _default_moments(statement, plan):
 
 
 def _has_predictions(statement, plan):
-    """Return whether a statement is about precomputed predictions, which have no folds."""
+    """Return whether a model of a statement is precomputed predictions."""
     return any(isinstance(plan.models[name], PrecomputedPredictions) for name in statement.models)
 
 
@@ -1400,7 +1402,7 @@ class _CannotRefitError(Exception):
 
 
 def _refit(model, X, y):
-    """Return a clone of a model that is fitted on other records.
+    """Return a clone of a model, fitted on ``X`` and ``y``.
 
     Raise _CannotRefitError if cloning or fitting fails.
     """
@@ -1413,15 +1415,15 @@ def _refit(model, X, y):
 class TrainingFold(NamedTuple):
     """Positions of the records of one fold; arrays of int."""
 
-    train: Any  # in the training data
-    test: Any  # in the training data
-    test_in_rows: Any  # of the test records, among the rows that the folds divide
+    train: Any  # positions in X and y of the CVData
+    test: Any  # positions in X and y of the CVData
+    test_in_rows: Any  # positions of the test records among the records that the folds divide
 
 
 def training_folds(training_data: CVData, models: Mapping[str, Any]) -> list[TrainingFold]:
-    """Return the positions of the training and test records of each fold.
+    """Return a list of the positions of the training and test records of each fold.
 
-    Without folds of a search there are five. The list is empty if the records are too few for them.
+    Without folds of a search, there are five. The list is empty if records are too few for these.
 
     Parameters
     ----------
@@ -1430,7 +1432,7 @@ def training_folds(training_data: CVData, models: Mapping[str, Any]) -> list[Tra
     models : mapping of str to estimator
         Models by name. If the first one is a classifier, the five folds may be stratified.
     """
-    rows = training_data.rows
+    rows = training_data.rows  # positions of the records that the folds divide
     rows = np.arange(num_samples(training_data.y)) if rows is None else np.asarray(rows)
     folds = training_data.folds
     if not folds:
@@ -1447,9 +1449,9 @@ def training_folds(training_data: CVData, models: Mapping[str, Any]) -> list[Tra
 def models_of_fold(
     training_data: CVData, models: Mapping[str, Any], train: Any
 ) -> dict[str, Any] | None:
-    """Return clones of models fitted on some training records; None if one cannot be fitted.
+    """Return a dict by name of clones of models, fitted on some training records.
 
-    ``train``: positions of these records in the training data.
+    None if a model cannot be fitted. ``train``: positions of the records in the training data.
     """
     X_train = safe_indexing(training_data.X, train)
     y_train = safe_indexing(training_data.y, train)
@@ -1465,21 +1467,21 @@ class _ScoredFold(NamedTuple):
     """Test records of one fold with the models that were fitted on its training records."""
 
     records: ScoredRecords
-    test_in_rows: Any  # positions of the records among the rows that the folds divide
+    test_in_rows: Any  # positions of the records among the records that the folds divide
 
 
 class _OutOfFold(NamedTuple):
     """Training records with models that were fitted on other folds."""
 
     folds: list[_ScoredFold]
-    groups: Any  # group of each of the rows that the folds divide; None without groups
+    groups: Any  # group of each record that the folds divide; None without groups
 
 
 def _out_of_fold_records(plan, training_data):
-    """Return the training records with the models of a plan fitted on other folds.
+    """Return :class:`_OutOfFold` records with the models of a plan fitted on other folds.
 
     None if a model cannot be fitted again, if all models are predictions, or if the records are too
-    few for folds: default moments are valid, too.
+    few for folds.
     """
     models = {
         name: model
@@ -1491,7 +1493,7 @@ def _out_of_fold_records(plan, training_data):
 
 
 def _scored_folds(models, training_data):
-    """Return the test records of each fold with its models.
+    """Return a list of a :class:`_ScoredFold` for each fold.
 
     The list is empty if a model cannot be fitted again, or if the records are too few for folds.
     """
@@ -1508,10 +1510,10 @@ def _scored_folds(models, training_data):
 
 
 def _out_of_fold_moments(statement, plan, out_of_fold):
-    """Return moments of training units out of fold and the largest difference that counts.
+    """Return the :class:`UnitMoments` of training units, and the limit of clipped differences.
 
-    Differences of two models are rescaled to [0, 1], where 1/2 is no difference. The largest
-    difference is 1 for a statement about one model.
+    Records are scored by models of other folds. The differences of two models are clipped and
+    rescaled from [-limit, limit] to [0, 1]. The limit is 1 for a statement about one model.
     """
     # Of each model, an array of shape (2, n_tested): numerators and denominators of the records.
     contributions = [
@@ -1527,9 +1529,9 @@ def _out_of_fold_moments(statement, plan, out_of_fold):
     numerators, denominators = contributions[0]
     max_difference = 1.0
     if len(contributions) == 2:
-        compared_numerators, _ = contributions[1]
-        differences = compared_numerators - numerators
-        max_difference = _largest_difference(differences, statement.measure.metric)
+        model_numerators, _ = contributions[1]
+        differences = model_numerators - numerators
+        max_difference = _difference_limit(differences, statement.measure.metric)
         clipped_differences = np.clip(differences / max_difference, -1.0, 1.0)
         numerators = 0.5 * (denominators + clipped_differences)
     tested_rows = np.concatenate([fold.test_in_rows for fold in out_of_fold.folds])
@@ -1550,10 +1552,11 @@ def _out_of_fold_moments(statement, plan, out_of_fold):
     return moments, max_difference
 
 
-def _largest_difference(differences, metric):
-    """Return the largest difference that counts, by those of training records: at most 1.
+def _difference_limit(differences, metric):
+    """Return the absolute value, at most 1, at which differences of two models are clipped.
 
-    It is 1 for scores of 0 and 1, and if nearly all differences are 0.
+    It is 1 for binary scores, and if nearly all differences are 0. ``differences``: those of scores
+    in [0, 1] on training records.
     """
     if metric.is_binary:
         return 1.0

@@ -20,9 +20,9 @@ _LIST_WEIGHT = 0.9
 
 
 def preregister(holdout: Any, key: str) -> None:
-    """Record that statements are fixed now, with the information released so far, in nats.
+    """Record in the ledger that statements are fixed now, and the nats released so far.
 
-    ``key`` is computed from the content of all statements. The same statements are recorded once.
+    ``key``: text computed from the content of all statements. A key is recorded only once.
     """
     with holdout.account.write_transaction() as ledger_state:
         notes = ledger_state.notes(SystemNote.STATEMENTS)
@@ -43,9 +43,9 @@ def preregistered_code_length(notes: list[dict[str, Any]], key: str) -> float:
     Parameters
     ----------
     notes : list of dict
-        Notes of :func:`preregister` in the ledger, oldest first.
+        Notes of :func:`preregister` in the ledger, oldest first: ``"key"`` and nats ``"released"``.
     key : str
-        Key of the statements.
+        Key of the statements, in one of the notes.
     """
     n_earlier_lists = [note["key"] for note in notes].index(key)
     log_weight = math.log(_LIST_WEIGHT) + n_earlier_lists * math.log1p(-_LIST_WEIGHT)
@@ -54,17 +54,17 @@ def preregistered_code_length(notes: list[dict[str, Any]], key: str) -> float:
 
 @strip_traceback_frames  # the frames hold raw scores
 def report_preregistered(holdout: Any, key: str, compute: Callable[[float], Any]) -> Any:
-    """Report on statements that were fixed, close the holdout, and return the report.
+    """Report on preregistered statements, close the holdout, and return the report.
 
     The report is JSON content. A repeated call returns the recorded one. Raise ValueError if a
-    level of privacy is declared, and HoldoutClosedError if the holdout was closed in another way.
+    level of privacy is declared, and HoldoutClosedError if another report closed the holdout.
 
     Parameters
     ----------
     holdout : ReusableHoldout
         The holdout.
     key : str
-        Key of the statements.
+        Key of the statements, recorded by :func:`preregister`.
     compute : callable
         Takes the code length of the statements in nats and returns the report as JSON content. It
         reads the raw holdout and is therefore rejected under a level of privacy.
@@ -83,12 +83,12 @@ def report_preregistered(holdout: Any, key: str, compute: Callable[[float], Any]
         notes = ledger_state.notes(SystemNote.STATEMENTS)
     if record is None:
         # Earlier attempts cannot change statements that were fixed before them (theory G35).
-        length = preregistered_code_length(notes, key)
+        code_length = preregistered_code_length(notes, key)
 
         def closing_record_and_answers(context):
-            cells = {"statements": json.loads(canonical(compute(length)))}
+            cells = {"statements": json.loads(canonical(compute(code_length)))}
             totals = closed_totals(context)
-            return BatchRecord(totals=totals, code_length=length, cells=cells), ()
+            return BatchRecord(totals=totals, code_length=code_length, cells=cells), ()
 
         record = close_holdout(account, identity, closing_record_and_answers)
     return record.cells["statements"]

@@ -24,28 +24,28 @@ class ProvenRows:
     """Proven limits of the statements of a plan, in score units."""
 
     def __init__(
-        self, plan: Plan, records: ScoredRecords, units: SamplingUnits, model: CorrelationModel
+        self, plan: Plan, records: ScoredRecords, units: SamplingUnits, dependence: CorrelationModel
     ) -> None:
         self.plan = plan
         self.records = records
         self.units = units
-        self.dependence_model = model  # the declared dependence of the records
+        self.dependence_model = dependence
         #: Evaluations of metrics by class, by the name of a model and the metric.
         self._evaluations: dict[tuple[str, str], Any] = {}
 
     def limits(self, statement: Statement, log_alpha: float) -> tuple[float, float]:
-        """Return the limits of a row in score units.
+        """Return the lower and upper limit of a row in score units.
 
-        ``log_alpha``: log of the failure probability of both limits together. A gap combines the
-        limits of its two subgroups, and a mean over classes those of its recalls, if it has some.
-        Any other row has the limits of its method.
+        ``log_alpha``: log of the failure probability of both limits together. The difference of two
+        subgroups, the second minus the first, combines the limits of both. A row with recalls has
+        the means of their limits.
         """
         if len(statement.subgroups) == 2:  # each subgroup gets half of the failure probability
-            first, second = (
+            first_limits, second_limits = (
                 self.limits(statement.in_subgroup(subgroup), log_alpha - math.log(2.0))
                 for subgroup in statement.subgroups
             )
-            return second[0] - first[1], second[1] - first[0]
+            return second_limits[0] - first_limits[1], second_limits[1] - first_limits[0]
         if statement.recalls:  # each recall gets the same part of the failure probability
             log_alpha_of_recall = log_alpha - math.log(len(statement.recalls))
             recall_limits = [
@@ -60,27 +60,29 @@ class ProvenRows:
         return self._limits_over_units(statement, log_alpha)
 
     def _limits_over_units(self, statement, log_alpha):
-        """Return the limits of a score, or of a difference of two, that is a ratio of two sums.
+        """Return the limits, in score units, of a ratio of two sums over records.
 
-        They are in score units. A difference is rescaled to [0, 1], where 1/2 is no difference.
+        Of two models, they are limits of the difference, the second minus the first. ``log_alpha``:
+        log of the failure probability of both limits together.
         """
         low, high = statement.measure.score_range
         range_length = high - low
-        contributions = self._contributions(statement)
-        numerators, denominators = contributions[-1]
-        if len(contributions) == 2:
-            baseline_numerators, _ = contributions[0]
-            differences = (numerators - baseline_numerators) / statement.max_difference
+        contributions_per_model = self._contributions(statement)
+        numerators, denominators = contributions_per_model[-1]
+        if len(contributions_per_model) == 2:
+            baseline_numerators, _ = contributions_per_model[0]
+            scaled_differences = (numerators - baseline_numerators) / statement.max_difference
             low = -statement.max_difference * range_length
             range_length = 2.0 * statement.max_difference * range_length
-            numerators = 0.5 * (denominators + np.clip(differences, -1.0, 1.0))
+            # From [-1, 1] to [0, 1], where 1/2 is no difference.
+            numerators = 0.5 * (denominators + np.clip(scaled_differences, -1.0, 1.0))
         unit_lower, unit_upper = self._unit_limits(statement, numerators, denominators, log_alpha)
         return low + range_length * unit_lower, low + range_length * unit_upper
 
     def _contributions(self, statement):
-        """Return the contributions of each model: numerators and denominators of all records.
+        """Return a list with the numerators and denominators of all records for each model.
 
-        Both are arrays of shape (n,), and 0 outside of the subgroup of the statement.
+        They are arrays of shape (n,), and 0 outside of the subgroup of the statement.
         """
         in_subgroup = self.plan.masks[statement.subgroups[0]] if statement.subgroups else 1.0
         return [
@@ -91,18 +93,18 @@ class ProvenRows:
             for model_name in statement.models
         ]
 
-    def n_truncated(self, statement: Statement) -> int:
-        """Return the number of records whose difference between models is beyond its limit."""
+    def n_clipped_differences(self, statement: Statement) -> int:
+        """Return the number of records whose difference between models the proof clips."""
         (baseline_numerators, _), (numerators, _) = self._contributions(statement)
         differences = np.abs(numerators - baseline_numerators)
         return int(np.count_nonzero(differences > statement.max_difference))
 
     def counts(self, statement: Statement) -> list[list[int]]:
-        """Return pairs of the numbers of hits and of records behind proven limits, if any.
+        """Return pairs [hits, records] that Clopper-Pearson limits of a row are computed from.
 
-        A mean of recalls may have a pair for each class; a difference has none. The pair of an F1
-        score is that of its Jaccard index. ROC AUC has the numbers of positive records and of all
-        records that its limits are computed from.
+        A mean over classes may have a pair for the recall of each class. The pair of an F1 score is
+        that of its Jaccard index. The pair of ROC AUC is [positive records, records]. Differences
+        and other rows have none.
         """
         if len(statement.subgroups) == 2 or len(statement.models) == 2:
             return []
@@ -123,9 +125,10 @@ class ProvenRows:
         return [[n_hits, n_records]]
 
     def _unit_limits(self, statement, numerators, denominators, log_alpha):
-        """Return limits in [0, 1] from each record's contribution to numerator and denominator.
+        """Return limits in [0, 1] of the ratio of two sums over records.
 
-        ``numerators`` and ``denominators`` are arrays of shape (n,).
+        ``numerators``, ``denominators``: contribution of each record, of shape (n,). ``log_alpha``:
+        log of the failure probability of both limits together.
         """
         metric = statement.measure.metric
         if statement.proven == COUNTS:
@@ -152,7 +155,10 @@ class ProvenRows:
         )
 
     def _limits_by_class(self, statement, log_alpha):
-        """Return limits of ROC AUC or of a mean over classes in [0, 1] (theory G12, G19, G36)."""
+        """Return limits of ROC AUC or of a mean over classes in [0, 1] (theory G12, G19, G36).
+
+        ``log_alpha``: log of the failure probability of both limits together.
+        """
         evaluation = self._evaluation(statement)
         positions = self._drawn_positions(statement)
         if evaluation.score_inputs is not None and evaluation.shape.kind == "pairs":
@@ -167,7 +173,7 @@ class ProvenRows:
         return class_mean_limits(evaluation, positions, log_alpha, model=self.dependence_model, n=n)
 
     def _drawn_positions(self, statement):
-        """Return the positions of one record of each unit, those in the subgroup of a statement."""
+        """Return the positions of the records drawn from units, those in the subgroup if any."""
         positions = self.units.one_record_of_each
         if statement.subgroups:
             in_subgroup = self.plan.masks[statement.subgroups[0]] > 0.0
@@ -175,13 +181,13 @@ class ProvenRows:
         return positions
 
     def _class_counts(self, statement):
-        """Return the numbers of positive records and of all records that limits of AUC are of."""
+        """Return [positive records, all records] of those that limits of AUC are computed from."""
         positions = self._drawn_positions(statement)
         is_positive = self._evaluation(statement).score_inputs.class_index[positions] == 1
         return [int(is_positive.sum()), len(positions)]
 
     def _evaluation(self, statement):
-        """Return the evaluation of the first model of a statement, computed once."""
+        """Return the :class:`Evaluation` of a statement's first model on all records, cached."""
         model_name = statement.models[0]
         metric = statement.measure.metric
         key = model_name, repr(metric)

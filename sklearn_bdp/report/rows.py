@@ -21,25 +21,24 @@ from sklearn_bdp.report.sampling_units import SamplingUnits
 
 
 class LogAlphas(NamedTuple):
-    """Logs of the failure probabilities of the rows in a report, each of both ends of a row.
+    """Logs of the failure probabilities of a row in a report, each of both interval ends together.
 
     They may be below the log of the smallest floating-point number.
     """
 
-    proven: float
-    approximate: float
-    #: Of a proven row if nothing had been queried before.
-    without_history: float
+    proven: float  # of a proven row
+    approximate: float  # of an approximate row
+    without_history: float  # of a proven row if nothing had been queried before
 
 
 def row_log_alphas(
-    plan: Plan, totals: Any, settings: Any, *, length: float, n_attempts: int
+    plan: Plan, totals: Any, settings: Any, *, code_length: float, n_attempts: int
 ) -> LogAlphas:
     """Return the logs of the failure probabilities of the rows of a report.
 
-    Each family of intervals has its own failure probability (theory G28), reduced by everything
-    released before. The rows of a family share it, unless each row holds by itself
-    (``joint=False``). Of the approximate family, spending takes no part if no interim answer had an
+    Proven and approximate intervals are two families with a failure probability each, reduced by
+    everything released before (theory G28). The rows of a family share it unless ``plan.joint`` is
+    False. The spending policy reduces that of approximate rows only if an earlier answer had an
     approximate interval (theory G34).
 
     Parameters
@@ -50,7 +49,7 @@ def row_log_alphas(
         Totals of the latest record in the ledger, before the report.
     settings : Calibration
         Failure probabilities and spending of the holdout.
-    length : float
+    code_length : float
         Code length of the report in nats.
     n_attempts : int
         Number of earlier final reports that did not finish.
@@ -63,16 +62,16 @@ def row_log_alphas(
     if totals.has_approximate:
         log_approximate += math.log(settings.spending.report_weight(totals.number))
     return LogAlphas(
-        proven=math.log(settings.sampling_failure / n_proven) - length,
+        proven=math.log(settings.sampling_failure / n_proven) - code_length,
         approximate=log_approximate,
         without_history=math.log(settings.beta / n_proven),
     )
 
 
 class RowEstimator:
-    """Rows of a plan, computed from holdout records or from records in their place.
+    """Rows of a plan, computed from the records of a holdout or of an object with its attributes.
 
-    The order of independent sampling units follows from ``seed``; see :class:`SamplingUnits`.
+    ``seed``: seed of the order of independent sampling units.
     """
 
     def __init__(self, plan: Plan, holdout: Any, seed: int) -> None:
@@ -90,19 +89,19 @@ class RowEstimator:
         units = self.units
         row = statement.row(units.n_units)
         notes = []
-        self.records.failing.clear()  # of the row before; a scorer's value does not replace it
+        self.records.failing.clear()  # positions of the previous row
         row["method"] = row["method"] or f"{statement.measure.estimation} over {units.name}"
         if units.are_dates:
             row["target"] = estimand_text(units.scheme, statement.forecast_horizon)
-        in_any_subgroup = np.any(
+        is_in_row = np.any(
             [
                 self.approximate.weights_in_subgroup(subgroup) > 0.0
                 for subgroup in statement.subgroups or ("",)
             ],
             axis=0,
         )
-        row["n_units"] = units.count(in_any_subgroup)
-        row["n_events"] = self._n_events(in_any_subgroup)
+        row["n_units"] = units.count(is_in_row)
+        row["n_events"] = self._n_events(is_in_row)
         try:
             with np.errstate(all="ignore"):
                 row["value"] = self.approximate.value(statement)
@@ -122,9 +121,10 @@ class RowEstimator:
         return row
 
     def _proven_fields(self, statement, value, log_alphas):
-        """Return the fields of a proven row: ends, components of the half-width, and counts.
+        """Return a dict of fields of a proven row: ends, components of the half-width, and counts.
 
-        ``value``: of the row. The ends are None unless both are finite.
+        All but counts are in score units. The ends are None unless both are finite. ``value``:
+        score or difference that the row reports.
         """
         lower, upper = self.proven.limits(statement, log_alphas.proven)
         # An interval contains the value. Limits by class are computed from one record of each unit,
@@ -136,18 +136,19 @@ class RowEstimator:
         )
         half_width = 0.5 * (upper - lower)
         # Another method may be chosen at another failure probability: no component is negative.
-        sampling = min(half_width, 0.5 * (upper_without_history - lower_without_history))
-        noise = 0.0
+        sampling_half_width = min(half_width, 0.5 * (upper_without_history - lower_without_history))
+        history_half_width = half_width - sampling_half_width
+        noise_half_width = 0.0
         return {
             "proven": finite_ends((lower, upper)),
-            "parts": [sampling, half_width - sampling, noise],
+            "parts": [sampling_half_width, history_half_width, noise_half_width],
             "counts": self.proven.counts(statement),
         }
 
     def _approximate_fields(self, statement, log_alpha, proven_ends):
-        """Return the ends of the approximate interval, None without one, and notes.
+        """Return the ends of the approximate interval in score units, or None, and a list of notes.
 
-        ``proven_ends``: those of the proven interval, or None.
+        ``proven_ends``: ends of the proven interval in score units, or None.
         """
         if self.units.n_autocorrelation_times == 0.0:
             return None, [NEEDS_CHAIN]
@@ -157,15 +158,18 @@ class RowEstimator:
         return ends, notes
 
     def _notes(self, statement, log_alpha_proven):
-        """Return notes on a row: clips, arguments for a proof, records that a model failed on."""
+        """Return notes on clips, on arguments for a proven interval, and on failures of models.
+
+        ``log_alpha_proven``: log of the failure probability of both proven ends together.
+        """
         notes = []
         if statement.max_difference < 1.0:
             low, high = statement.measure.score_range
-            max_difference = statement.max_difference * (high - low)
-            n_beyond = self.proven.n_truncated(statement)
+            clip = statement.max_difference * (high - low)  # in score units
+            n_clipped = self.proven.n_clipped_differences(statement)
             notes.append(
-                f"The proven interval counts differences beyond ±{max_difference:.3g} as that "
-                f"({n_beyond} of {len(self.records.y):,} records)."
+                f"The proven interval counts differences beyond ±{clip:.3g} as that "
+                f"({n_clipped} of {len(self.records.y):,} records)."
             )
         if statement.measure.note:
             notes.append(statement.measure.note)
@@ -182,32 +186,32 @@ class RowEstimator:
         for model_name in statement.models:
             failing_positions = self.records.failing.get(model_name, ())
             if len(failing_positions):
-                positions = ", ".join(map(str, failing_positions[:5]))
-                positions += ", …" * (len(failing_positions) > 5)
+                positions_text = ", ".join(map(str, failing_positions[:5]))
+                positions_text += ", …" * (len(failing_positions) > 5)
                 notes.append(
                     f"{model_name} failed on {len(failing_positions)} of {len(self.records.y)} "
-                    f"holdout records (positions {positions})."
+                    f"holdout records (positions {positions_text})."
                     + " They count with the worst score."
                     * statement.measure.is_ratio_of_sums
                 )
         return notes
 
     def public_refusal(self, statement: Statement) -> str:
-        """Return the public reason why a row cannot have an interval, or an empty text.
+        """Return the reason, from public facts, why a row cannot have an interval.
 
-        A statement with a proof has none.
+        The text is empty if the statement has a proof, or if such facts do not exclude an interval.
         """
         return "" if statement.proven else self.approximate.public_refusal(statement)
 
-    def _n_events(self, in_any_subgroup):
-        """Return the number of a row's units with a record of the event class of the plan, or None.
+    def _n_events(self, is_in_row):
+        """Return the number of units with a record of the event class; None without this class.
 
-        ``in_any_subgroup``: mask of the records of the row.
+        ``is_in_row``: mask of the records that count, of shape (n,).
         """
-        positive = self.plan.event_class
-        if positive is None:
+        event_class = self.plan.event_class
+        if event_class is None:
             return None
-        return self.units.count(in_any_subgroup & is_label(self.records.y, positive))
+        return self.units.count(is_in_row & is_label(self.records.y, event_class))
 
     def over_time(self, holdout: Any) -> tuple[Any, Any]:
         """Return the dates, and the scores by date of each model on the first metric.
@@ -216,7 +220,7 @@ class RowEstimator:
         by the position of the model's row in the report.
         """
         first = self.plan.statements[0]
-        scores = {}
+        scores_by_row_index = {}
         for row_index, statement in enumerate(self.plan.statements):
             is_about_one_model = (
                 len(statement.models) == 1
@@ -226,6 +230,7 @@ class RowEstimator:
             if is_about_one_model and statement.measure.name == first.measure.name:
                 low, high = statement.measure.score_range
                 unit_scores, _ = self.records.contributions(statement.measure, statement.models[0])
-                scores[row_index] = low + (high - low) * self.units.date_means(unit_scores)
+                date_means = self.units.date_means(unit_scores)
+                scores_by_row_index[row_index] = low + (high - low) * date_means
         dates = unique_dates(holdout)
-        return np.arange(self.units.n_units) if dates is None else dates, scores
+        return np.arange(self.units.n_units) if dates is None else dates, scores_by_row_index

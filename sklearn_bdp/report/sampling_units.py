@@ -16,8 +16,8 @@ from sklearn_bdp.report.plan import Plan
 class SamplingUnits:
     """Units of the holdout records, and the weight of each record in a score.
 
-    Independent units (records or groups) are in a random order that is fixed, and secret if its
-    seed is (theory G28). Dates and the blocks of dependent records keep their order.
+    Independent units (records or groups) are numbered in a random order that follows from a seed
+    (theory G28). Dates and the blocks of dependent records keep their order.
     """
 
     scheme: SamplingScheme
@@ -27,8 +27,8 @@ class SamplingUnits:
     record_weights: Array  # (n,): weight of each record in a score
     #: (n_units,): divisors of the sums over the records of a unit; None if sums are not divided.
     divisors: Array | None = None
-    #: (n_units,): position of one record of each unit, in the order of units (theory G19); None for
-    #: dates and dependent records.
+    #: (n_units,): position of the record drawn from each unit (theory G19); None for dates and
+    #: dependent records.
     one_record_of_each: Array | None = None
     #: Number of autocorrelation times in a declared chain; 0 for dependent records that are not a
     #: chain; None for dates and independent units.
@@ -38,7 +38,7 @@ class SamplingUnits:
     def of_plan(cls, plan: Plan, holdout: Any, seed: int) -> Self:
         """Return the units of the holdout records for the rows of a plan.
 
-        The order of independent units follows from ``seed``, which is secret if the order must be.
+        ``seed``: seed of the order of independent units.
         """
         scheme = holdout.dependence.sampling_scheme(holdout.n)
         if plan.dependence in ("dependent", "past"):
@@ -47,7 +47,7 @@ class SamplingUnits:
 
     @classmethod
     def _of_dependent_records(cls, scheme, holdout):
-        """Return the blocks of dependent records, or the dates, in their own order."""
+        """Return the units of dependent records or dates: blocks or dates in their own order."""
         n = holdout.n
         n_autocorrelation_times = None
         if scheme.calendar is None:
@@ -65,15 +65,15 @@ class SamplingUnits:
 
     @classmethod
     def _of_independent_units(cls, scheme, plan, holdout, seed):
-        """Return independent records or groups, in the order that follows from ``seed``."""
+        """Return the units of independent records or groups, in the order that ``seed`` gives."""
         n = holdout.n
         order_rng = np.random.default_rng([seed, 1])
         component_labels = holdout.dependence.components(n)
         _, component_codes = np.unique(component_labels, return_inverse=True)
         unit_of_component = order_rng.permutation(int(component_codes.max()) + 1)
         unit_of_record = unit_of_component[component_codes]
-        sizes = np.bincount(unit_of_record)
-        unit_starts = np.cumsum(sizes) - sizes  # in the order of units
+        unit_sizes = np.bincount(unit_of_record)
+        unit_starts = np.cumsum(unit_sizes) - unit_sizes  # number of records in earlier units
         # The choice of one record has a random stream of its own (theory G19).
         choice_rng = np.random.default_rng([seed, 2])
         positions_by_unit = np.lexsort((choice_rng.random(n), unit_of_record))
@@ -83,8 +83,8 @@ class SamplingUnits:
         if scheme.has_independent_records:
             name = "records"
         elif plan.per == "unit":
-            divisors = sizes
-            record_weights = 1.0 / sizes[unit_of_record]
+            divisors = unit_sizes
+            record_weights = 1.0 / unit_sizes[unit_of_record]
         else:  # a larger group keeps ``plan.max_group_records`` records, drawn at random
             shuffled_positions = np.lexsort((order_rng.random(n), unit_of_record))
             shuffled_units = unit_of_record[shuffled_positions]
@@ -95,7 +95,7 @@ class SamplingUnits:
             scheme=scheme,
             name=name,
             unit_of_record=unit_of_record,
-            n_units=len(sizes),
+            n_units=len(unit_sizes),
             record_weights=record_weights,
             divisors=divisors,
             one_record_of_each=positions_by_unit[unit_starts],
@@ -107,25 +107,23 @@ class SamplingUnits:
         return self.scheme.calendar is not None
 
     def count(self, mask: Array) -> int:
-        """Return the number of units with a record in a mask of shape (n,)."""
+        """Return the number of units with a record for which ``mask``, of shape (n,), is True."""
         return int(np.unique(self.unit_of_record[mask]).size)
 
     def totals(self, values: Array) -> Array:
         """Return the weighted sum of the records' values in each unit, of shape (n_units,).
 
-        If the weights are one over the sizes of units, plain sums are divided by these sizes
-        instead: nine times one ninth is more than 1 in floating point, and bounds hold for means of
-        at most 1.
+        ``values``: one per record, of shape (n,).
         """
-        if self.divisors is not None:
+        if self.divisors is not None:  # sums of weights 1/9 can exceed 1 in floating point
             sums = np.bincount(self.unit_of_record, values, minlength=self.n_units)
             return sums / self.divisors
         weighted_values = self.record_weights * values
         return np.bincount(self.unit_of_record, weighted_values, minlength=self.n_units)
 
     def date_means(self, values: Array) -> Array:
-        """Return the mean of the records' values on each date.
+        """Return the mean of the records' values on each date, of shape (n_units,).
 
-        The units are dates, and all dates have equal weights.
+        The units must be dates. ``values``: one per record, of shape (n,).
         """
         return self.totals(values) * (self.n_units / len(self.unit_of_record))
