@@ -27,7 +27,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    """Return a planning function, whose module is imported on first use."""
+    """Return the planning function with this name; import its module at the first use."""
     if name not in __all__:
         raise AttributeError(f"module 'sklearn_bdp' has no attribute {name!r}")
     import sklearn_bdp.planning

@@ -1,7 +1,7 @@
 """``python -m sklearn_bdp``: show ledgers, move them and check released scores, without a query.
 
-All printed results may be shown to users: released values, counts, information, digests. The secret
-noise of the current threshold is never printed, only the digest of it.
+All printed results may be shown to users. The secret noise of the current threshold is not printed,
+only its digest.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ _LOCATION_HELP = "a file, or postgresql://user@host/database?holdout=name"
 
 
 def main(arguments=None):
-    """Run the command line, and return the exit code, as in the epilogs of the help.
+    """Run the command line, and return the exit code.
 
-    ``arguments``: list of str; None: those of this process. Wrong usage that argparse finds ends
-    the process with code 2, ``--help`` and ``--version`` with code 0.
+    The codes are those of ``_EPILOG`` and ``_CHECK_EPILOG``. Wrong usage that argparse finds ends
+    the process with code 2, ``--help`` and ``--version`` end it with code 0. ``arguments``: list of
+    str. None: the arguments of this process.
     """
     options = _parser().parse_args(arguments)
     exit_code = 0
@@ -90,15 +91,15 @@ class UsageError(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Argument parser whose errors do not show passwords of URLs."""
+    """Argument parser whose error messages omit the passwords of URLs."""
 
     def error(self, message):
-        """Print usage and message, and exit with code 2."""
+        """Print usage and an error message to stderr, and exit with code 2."""
         super().error(without_passwords(message))
 
 
 def _location(text):
-    """Return the path or URL of a ledger; raise UsageError if it is neither."""
+    """Return a text as the path or the URL of a ledger; raise UsageError if it is neither."""
     try:
         return check_ledger(text)
     except (TypeError, ValueError) as error:
@@ -108,7 +109,8 @@ def _location(text):
 def _parser():
     """Return the parser of the command line.
 
-    Options that it returns have a function ``run(options)``, which returns an exit code or None.
+    Parsed options have an attribute ``run``: a function that takes the options, executes the
+    command and returns an exit code or None.
     """
     parser = _Parser(prog="python -m sklearn_bdp", description="Reusable holdouts.")
     versions = f"sklearn_bdp {__version__}, scikit-learn {sklearn_version}, numpy {np.__version__}"
@@ -153,46 +155,51 @@ def _parser():
 
 
 def _add_check(commands, formatter_class):
-    """Add the command ``check`` to the subparsers ``commands``."""
+    """Add the parser of the command ``check`` to ``commands``, the subparsers of argparse.
+
+    ``formatter_class``: argparse class that formats the help.
+    """
     help_text = "compare the best score of the latest search with a limit or with cross-validation"
-    check = commands.add_parser(
+    check_parser = commands.add_parser(
         "check",
         help=help_text,
         description=help_text,
         epilog=_CHECK_EPILOG,
         formatter_class=formatter_class,
     )
-    check.set_defaults(run=_check)
-    check.add_argument(
+    check_parser.set_defaults(run=_check)
+    check_parser.add_argument(
         "path",
         nargs="?",
         default=os.environ.get(LEDGER_VARIABLE),
         help=f"the ledger: {_LOCATION_HELP} (default: the environment variable {LEDGER_VARIABLE})",
     )
-    check.add_argument("--min", type=float, help="smallest score that passes, in score units")
-    check.add_argument(
+    check_parser.add_argument(
+        "--min", type=float, help="smallest score that passes, in score units"
+    )
+    check_parser.add_argument(
         "--against",
         choices=("cv",),
         help="cv: fail if the holdout corrected the cross-validated score downward",
     )
-    check.add_argument("--metric", help="metric of the score (default: the first one)")
-    check.add_argument("--model", help="a part of the model's name (default: any model)")
-    check.add_argument(
+    check_parser.add_argument("--metric", help="metric of the score (default: the first one)")
+    check_parser.add_argument("--model", help="a part of the model's name (default: any model)")
+    check_parser.add_argument(
         "--max-age", type=float, help="hours since the latest search after which the check fails"
     )
-    check.add_argument("--json", action="store_true", help="print JSON")
+    check_parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def _print_result(options, facts, text):
-    """Print a result as JSON or as text."""
-    print(canonical(facts) if options.json else _clean(text))
+def _print_result(options, json_result, text):
+    """Print ``json_result``, a dict, as JSON if the options have ``--json``, or else ``text``."""
+    print(canonical(json_result) if options.json else _clean(text))
 
 
 # -- actions that read ledgers --------------------------------------------------------------------
 
 
 def _list(options):
-    """Print the ledgers of a folder or a database."""
+    """Print the location and the state of each ledger in a folder or a database."""
     if is_url(options.path):
         try:
             locations = list_ledgers(options.path)
@@ -206,16 +213,16 @@ def _list(options):
         return
     for summary in summaries:
         if "error" in summary:
-            text = summary["error"]
+            state_text = summary["error"]
         else:
-            text = f"{summary['records']:,} records, {summary['answers']:,} answers"
-            text += ", closed" if summary["closed"] else ""
-            text += f", moved to {summary['moved_to']}" if summary["moved_to"] else ""
-        print(_clean(f"{summary['ledger']}: {text}"))
+            state_text = f"{summary['records']:,} records, {summary['answers']:,} answers"
+            state_text += ", closed" if summary["closed"] else ""
+            state_text += f", moved to {summary['moved_to']}" if summary["moved_to"] else ""
+        print(_clean(f"{summary['ledger']}: {state_text}"))
 
 
 def _summarize(location):
-    """Return a dict with the state of a ledger for a list, or with the class of an error."""
+    """Return a JSON dict with location and state of a ledger, or with the class of its error."""
     try:
         with Ledger(location).transaction() as ledger_state:
             return {
@@ -231,20 +238,20 @@ def _summarize(location):
         return {"ledger": str(location), "error": type(error).__name__}
 
 
-def _facts(ledger_state, location):
-    """Return a dict with the public state of a ledger, by the names of ``show --json``."""
+def _public_state(ledger_state, location):
+    """Return the public state of a ledger as a JSON dict, the output of ``show --json``."""
     header = ledger_state.header
     totals = ledger_state.totals
     parameters = header["parameters"]
-    n = header["settings"]["n"]
+    n_holdout = header["settings"]["n"]
     budget = header["settings"]["budget"]
     calibration = Calibration.from_header(header)
-    correlation_text = header["described"].removeprefix(f"{n} records ")
+    correlation_text = header["described"].removeprefix(f"{n_holdout} records ")
     spent_nats, _ = information_spent(totals, calibration)
     next_nats, _ = next_code_length(totals, calibration)
     return {
         "ledger": str(location),
-        "records": n,
+        "records": n_holdout,
         "correlation": correlation_text,
         "confidence_level": 1.0 - parameters["beta"],
         "answers": totals.n_answered,
@@ -272,7 +279,7 @@ def _facts(ledger_state, location):
 
 
 def _count_batches_by_user(ledger_state):
-    """Return the number of batches by name of the user, "not recorded" in older ledgers."""
+    """Return the number of batches by user name; without a user it is "not recorded"."""
     counts: dict[str, int] = {}
     for record in ledger_state.records():
         user = record.user or "not recorded"
@@ -284,105 +291,114 @@ def _show(options):
     """Print the public state and the latest answers of a ledger as text, JSON or HTML."""
     location = _location(options.path)
     with Ledger(location).transaction() as ledger_state:
-        facts = _facts(ledger_state, location)
+        public_state = _public_state(ledger_state, location)
         history = ledger_state.history()
         if options.html:
             spending = _spending_over_time(ledger_state)
             forecast = _forecast(ledger_state)
-            print(ledger_page(facts, history, spending=spending, forecast=forecast))
+            print(ledger_page(public_state, history, spending=spending, forecast=forecast))
             return
     latest_answers = history[-options.last :] if options.last > 0 else ()
     if options.json:
-        names = (*AnswerRecord.SHOWN, "source")
-        answers = [{name: getattr(answer, name) for name in names} for answer in latest_answers]
-        print(canonical(facts | {"latest": answers}))
+        fields = (*AnswerRecord.SHOWN, "source")
+        answers = [{name: getattr(answer, name) for name in fields} for answer in latest_answers]
+        print(canonical(public_state | {"latest": answers}))
         return
-    for label, text in _texts_by_label(facts).items():
+    for label, text in _texts_by_label(public_state).items():
         print(f"{label + ':':<24}{_clean(text)}")
     if latest_answers:
-        names = "batch", "value", "lower", "upper", "from", "time", "user", "metric", "model or key"
-        print(f"\nLatest answers:\n{_ROW_FORMAT.format(*names)}")
+        titles = (
+            "batch",
+            "value",
+            "lower",
+            "upper",
+            "from",
+            "time",
+            "user",
+            "metric",
+            "model or key",
+        )
+        print(f"\nLatest answers:\n{_ROW_FORMAT.format(*titles)}")
     for answer in latest_answers:
-        numbers = [f"{number:.4g}" for number in (answer.value, answer.lower, answer.upper)]
-        texts = [answer.user or "-", answer.metric or "-", answer.model or answer.key or "-"]
-        clean_texts = map(_clean, texts)
+        score_texts = [f"{score:.4g}" for score in (answer.value, answer.lower, answer.upper)]
+        names = [answer.user or "-", answer.metric or "-", answer.model or answer.key or "-"]
+        clean_names = map(_clean, names)
         print(
             _ROW_FORMAT.format(
-                answer.batch, *numbers, answer.source, answer.time[:16], *clean_texts
+                answer.batch, *score_texts, answer.source, answer.time[:16], *clean_names
             )
         )
 
 
-def _texts_by_label(facts):
-    """Return the texts that ``show`` prints about the public state, by label."""
-    dp_epsilon = facts["dp_epsilon"]
-    users_text = ", ".join(f"{user} ({count:,})" for user, count in facts["users"].items())
-    texts = {
-        "ledger of": f"{facts['records']:,} records, {facts['correlation']}",
-        "confidence": f"at least {100 * facts['confidence_level']:g}% for all intervals together",
-        "answers": f"{facts['answers']:,}, batches: {facts['batches']:,}, corrected by the "
-        f"holdout: {facts['corrected']:,}",
-        "information spent": f"{facts['information_spent']:.4g} nats, revealed by the answers",
-        "next query": f"code length {facts['next_code_length']:.4g} nats",
+def _texts_by_label(state):
+    """Return the lines that ``show`` prints on the public state of a ledger: text by label."""
+    dp_epsilon = state["dp_epsilon"]
+    users_text = ", ".join(f"{user} ({count:,})" for user, count in state["users"].items())
+    text_by_label = {
+        "ledger of": f"{state['records']:,} records, {state['correlation']}",
+        "confidence": f"at least {100 * state['confidence_level']:g}% for all intervals together",
+        "answers": f"{state['answers']:,}, batches: {state['batches']:,}, corrected by the "
+        f"holdout: {state['corrected']:,}",
+        "information spent": f"{state['information_spent']:.4g} nats, revealed by the answers",
+        "next query": f"code length {state['next_code_length']:.4g} nats",
         "DP level spent": "no finite level" if dp_epsilon is None else f"{dp_epsilon:.4g}",
-        "settings": f"epsilon {facts['epsilon']}, {facts['calibration']}",
-        "made by": f"{facts['made_by']}, format {facts['format']}",
-        "data": facts["data"],
-        "chain": f"intact, ends in {facts['digest']}",
+        "settings": f"epsilon {state['epsilon']}, {state['calibration']}",
+        "made by": f"{state['made_by']}, format {state['format']}",
+        "data": state["data"],
+        "chain": f"intact, ends in {state['digest']}",
     }
-    if facts["closed"]:
-        texts["closed"] = f"by the final report of {facts['last_answer']}; no new queries"
-    if facts["moved_to"]:
-        texts["moved"] = f"to {facts['moved_to']}; no new queries here"
-    if facts["budget"] is not None:
-        texts["budget left"] = f"{facts['budget_left']:,} of {facts['budget']:,}"
-    if facts["batches"]:
-        texts["widest interval"] = f"±{facts['widest_interval']:.4g} of the range"
-        texts["last answer"] = facts["last_answer"]
-        texts["batches by user"] = users_text
-    if facts["is_seeded"]:
-        texts["WARNING"] = "noise from a fixed random_state: for tests only"
-    return texts
+    if state["closed"]:
+        text_by_label["closed"] = f"by the final report of {state['last_answer']}; no new queries"
+    if state["moved_to"]:
+        text_by_label["moved"] = f"to {state['moved_to']}; no new queries here"
+    if state["budget"] is not None:
+        text_by_label["budget left"] = f"{state['budget_left']:,} of {state['budget']:,}"
+    if state["batches"]:
+        text_by_label["widest interval"] = f"±{state['widest_interval']:.4g} of the range"
+        text_by_label["last answer"] = state["last_answer"]
+        text_by_label["batches by user"] = users_text
+    if state["is_seeded"]:
+        text_by_label["WARNING"] = "noise from a fixed random_state: for tests only"
+    return text_by_label
 
 
 def _spending_over_time(ledger_state):
-    """Return a tuple for each batch: its time, failure probability spent so far, and its user."""
-    settings = Calibration.from_header(ledger_state.header)
+    """Return time, failure probability spent so far and user of each batch, as tuples."""
+    calibration = Calibration.from_header(ledger_state.header)
     spent_probability = 0.0
     spending = []
     for record in ledger_state.records():
-        spent_probability += settings.sampling_failure * record.spending.get("weight", 0.0)
+        spent_probability += calibration.sampling_failure * record.spending.get("weight", 0.0)
         spending.append((record.totals.time, spent_probability, record.user))
     return spending
 
 
 def _forecast(ledger_state):
-    """Return labels and half-widths in units of [0, 1] of later queries, for scores near 1/2.
+    """Return pairs of label and interval half-width in units of [0, 1] for later queries.
 
-    The list contains pairs, and is empty for a closed holdout. Half-widths follow from Hoeffding's
-    bound for the effective number of records, without noise, as if later batches release nothing
-    (0 nats).
+    Half-widths follow from Hoeffding's bound for the effective number of records, without noise, as
+    if later batches spent 0 nats. The list is empty for a closed holdout.
     """
     totals = ledger_state.totals
-    settings = Calibration.from_header(ledger_state.header)
+    calibration = Calibration.from_header(ledger_state.header)
     if totals.closed:
         return []
 
-    def half_width(length):
-        """Return the half-width for a code length in nats."""
-        log_inverse_alpha = length + math.log(2.0 / settings.sampling_failure)
-        return min(1.0, math.sqrt(log_inverse_alpha / (2.0 * settings.n_effective)))
+    def half_width(length_in_nats):
+        """Return the interval half-width in units of [0, 1] for a code length."""
+        log_inverse_alpha = length_in_nats + math.log(2.0 / calibration.sampling_failure)
+        return min(1.0, math.sqrt(log_inverse_alpha / (2.0 * calibration.n_effective)))
 
-    def length_after(n_batches):
-        """Return the code length of a query after so many more batches, in nats."""
+    def length_after(n_more_batches):
+        """Return the code length in nats of a query after ``n_more_batches`` further batches."""
         return code_length(
             released=totals.released,
-            batch_index=totals.number + 1 + n_batches,
-            spending=settings.spending,
+            batch_index=totals.number + 1 + n_more_batches,
+            spending=calibration.spending,
         )
 
     report_length = final_code_length(
-        released=totals.released, n_batches=totals.number, spending=settings.spending
+        released=totals.released, n_batches=totals.number, spending=calibration.spending
     )
     return [
         ("the next query", half_width(length_after(0))),
@@ -393,43 +409,48 @@ def _forecast(ledger_state):
 
 
 def _verify(options):
-    """Check every entry, and print the digest of the last one."""
+    """Check every entry of a ledger, and print the number of batches and the last digest."""
     location = _location(options.path)
     ledger_state = Ledger(location).verify()
     n_batches = ledger_state.totals.number
     last_digest = ledger_state.head[1]
-    facts = {"ledger": str(location), "batches": n_batches, "digest": last_digest, "intact": True}
+    json_result = {
+        "ledger": str(location),
+        "batches": n_batches,
+        "digest": last_digest,
+        "intact": True,
+    }
     text = f"{location}: intact, batches: {n_batches:,}, chain ends in {last_digest}"
-    _print_result(options, facts, text)
+    _print_result(options, json_result, text)
 
 
 def _export(options):
-    """Print the answers as CSV, or header and all entries (without secrets) as JSON lines."""
+    """Print answers as CSV, or header and entries without secret states as JSON lines."""
     ledger = Ledger(_location(options.path))
     with ledger.transaction() as ledger_state:
         if options.format == "csv":
             writer = csv.writer(sys.stdout, lineterminator="\n")
-            names = (*AnswerRecord.SHOWN, "source")
-            writer.writerow(names)
+            fields = (*AnswerRecord.SHOWN, "source")
+            writer.writerow(fields)
             for answer in ledger_state.history():
-                writer.writerow([_spreadsheet_value(getattr(answer, name)) for name in names])
+                writer.writerow([_spreadsheet_value(getattr(answer, name)) for name in fields])
             return
         print(canonical({"header": ledger_state.header}))
         for row in ledger_state.rows():
-            line = {
+            json_entry = {
                 "commitment": row.commitment,
                 "digest": row.digest,
                 row.kind: parse_json(row.content),
             }
             if row.kind == "batch":
-                line["answers"] = parse_json(row.answers)
-            print(canonical(line))
+                json_entry["answers"] = parse_json(row.answers)
+            print(canonical(json_entry))
 
 
 def _spreadsheet_value(value):
-    """Return a value for a CSV file; None is empty.
+    """Return a value for a CSV file, an empty text for None.
 
-    A text that a spreadsheet would read as a formula gets an apostrophe.
+    A text that a spreadsheet would read as a formula is returned with an apostrophe before it.
     """
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{value}"
@@ -440,38 +461,38 @@ def _spreadsheet_value(value):
 
 
 def _check(options):
-    """Check the best score of the latest search, and return the exit code.
+    """Check the best verified score of the latest search, print the result, return the exit code.
 
     The score is compared with ``--min``, with its cross-validated score, or with both. The code is
-    0 if it passes, and 3 if it fails or no score was released. Wrong options raise UsageError.
+    0 if it passes, and 3 if it fails or no score was released. Raise UsageError for wrong options.
     """
     _check_usage(options)
     with Ledger(_location(options.path)).transaction() as ledger_state:
         search_notes = ledger_state.notes(SystemNote.SEARCH)
-        answer, time = _latest_best(
+        answer, search_time = _latest_best(
             ledger_state.history(), search_notes, options.metric, options.model
         )
     if answer is None:
         _print_result(options, {"passed": False, "score": None}, "FAILED: no score was released.")
         return 3
-    reasons = list(_reasons_to_fail(options, answer, time))
+    reasons = list(_reasons_to_fail(options, answer, search_time))
     verdict = f"FAILED, {' and '.join(reasons)}" if reasons else "passed"
     text = (
         f"{verdict}: {answer.metric or 'score'} {answer.value:.4g}, "
         f"confidence interval [{answer.lower:.4g}, {answer.upper:.4g}] ({answer.interval}), "
         f"batch {answer.batch} of {answer.time[:16]}, {answer.model or answer.key or 'no name'}"
     )
-    if time != answer.time:
-        text += f" (recorded answer, search of {time[:16]})"
-    names = ("metric", "model", "key", "value", "lower", "upper", "interval", "cv_score")
-    facts = {name: getattr(answer, name) for name in (*names, "source", "batch", "time")}
-    facts |= {"search_time": time, "passed": not reasons, "reasons": reasons}
-    _print_result(options, facts, text)
+    if search_time != answer.time:
+        text += f" (recorded answer, search of {search_time[:16]})"
+    fields = ("metric", "model", "key", "value", "lower", "upper", "interval", "cv_score")
+    json_result = {name: getattr(answer, name) for name in (*fields, "source", "batch", "time")}
+    json_result |= {"search_time": search_time, "passed": not reasons, "reasons": reasons}
+    _print_result(options, json_result, text)
     return 3 if reasons else 0
 
 
 def _check_usage(options):
-    """Raise UsageError for options of ``check`` that are invalid or do not check anything."""
+    """Raise UsageError if options of ``check`` are invalid or do not ask for a comparison."""
     if not options.path:
         raise UsageError(f"Name a ledger, or set the environment variable {LEDGER_VARIABLE}.")
     if options.min is None and options.against is None:
@@ -482,13 +503,16 @@ def _check_usage(options):
         raise UsageError(f"--max-age must be a positive number of hours, got {options.max_age}.")
 
 
-def _reasons_to_fail(options, answer, time):
-    """Yield the reasons for which an answer fails; ``time``: of the search, in ISO 8601."""
+def _reasons_to_fail(options, answer, search_time):
+    """Yield the reasons for which an answer fails ``check``, as clauses.
+
+    ``search_time``: time of the search in ISO 8601.
+    """
     if options.min is not None and not answer.value >= options.min:
         yield f"the score is below {options.min:g}"
     if options.against == "cv" and answer.corrected and answer.value < answer.cv_score:
         yield f"the holdout corrected the cross-validated score {answer.cv_score:.4g}"
-    if options.max_age is not None and _age_in_hours(time) > options.max_age:
+    if options.max_age is not None and _age_in_hours(search_time) > options.max_age:
         yield f"the latest search is older than {options.max_age:g} hours"
 
 
@@ -499,14 +523,17 @@ def _age_in_hours(time):
 
 
 def _matches(answer, metric, model):
-    """Return whether an answer has a metric and a model, as for :func:`_latest_best`."""
+    """Return whether an answer has the metric, and the model name contains the text ``model``.
+
+    None matches all. Without a name of the model, its query key counts.
+    """
     if metric is not None and answer.metric != metric:
         return False
     return model is None or model in (answer.model or answer.key or "")
 
 
 def _is_noted(answer, note):
-    """Return whether a search took a recorded answer; ``note``: content of its note."""
+    """Return whether the note of a search, a dict, names a recorded answer that the search took."""
     is_key_noted = answer.key is None or answer.key in note["keys"]
     return is_key_noted and answer.batch in note["batches"]
 
@@ -514,68 +541,70 @@ def _is_noted(answer, note):
 def _latest_best(history, search_notes, metric, model):
     """Return the answer with the highest score in the latest search, and the time of that search.
 
-    The latest search is the latest batch with the metric and the model, or a search after it that
-    took recorded answers. ``search_notes``: contents of the notes on such searches. ``metric``:
-    name, or None for that of the first matching answer of the search. ``model``: part of the
-    model's name, or of the query key of a model without a name; None: all models. Without such an
-    answer both are None.
+    Both are None if no answer matches. The latest search is the latest batch with a matching
+    answer, or a search after it that took recorded answers that match. ``search_notes``: contents
+    of the notes on searches that took recorded answers. ``metric``: name, or None for the metric of
+    the first matching answer of the search. ``model``: part of a model's name, or of the query key
+    of a model without a name. None: all models.
     """
     matching_answers = [answer for answer in history if _matches(answer, metric, model)]
     if not matching_answers:
         return None, None
     latest_batch = matching_answers[-1].batch
     search_answers = [answer for answer in matching_answers if answer.batch == latest_batch]
-    time = search_answers[0].time
+    search_time = search_answers[0].time
     for note in search_notes:  # the latest one decides
         recorded_answers = [answer for answer in matching_answers if _is_noted(answer, note)]
         if recorded_answers and note["after"] >= latest_batch:
             search_answers = recorded_answers
-            time = note["time"]
+            search_time = note["time"]
     first_metric = search_answers[0].metric
     metric_answers = [answer for answer in search_answers if answer.metric == first_metric]
-    return max(metric_answers, key=lambda answer: answer.value), time
+    return max(metric_answers, key=lambda answer: answer.value), search_time
 
 
 # -- actions that change ledgers ------------------------------------------------------------------
 
 
 def _copy(options):
-    """Copy a ledger, and print the digest of its last entry."""
+    """Copy a ledger, and print the digest of the last copied entry."""
     target = _location(options.target)
     n_entries, digest = copy_ledger(_location(options.path), target)
     text = (
         f"copied, chain ends in {digest}.\n"
         "Use one of the two from now on: each does not know the other's answers."
     )
-    facts = {"copied_to": str(target), "entries": n_entries, "digest": digest}
+    json_result = {"copied_to": str(target), "entries": n_entries, "digest": digest}
     lines = [text] if options.json else text.splitlines()  # JSON is printed once
     for line in lines:
-        _print_result(options, facts, line)
+        _print_result(options, json_result, line)
 
 
 def _move(options):
-    """Move a ledger, and print the digest of its last entry."""
+    """Move a ledger, and print the digest of the last moved entry."""
     target = _location(options.target)
     n_entries, digest = move_ledger(_location(options.path), target)
-    facts = {"moved_to": str(target), "entries": n_entries, "digest": digest}
-    _print_result(options, facts, f"moved to {target}, chain ends in {digest}.")
+    json_result = {"moved_to": str(target), "entries": n_entries, "digest": digest}
+    _print_result(options, json_result, f"moved to {target}, chain ends in {digest}.")
 
 
 def _upgrade(options):
-    """Upgrade a ledger to this version's format, and print where the older one is."""
+    """Upgrade a ledger to the format of this version, and print the location of the older one."""
     location = _location(options.path)
     older_location = upgrade_ledger(location)
-    facts = {"ledger": str(location), "older": older_location}
-    _print_result(options, facts, f"{location}: upgraded. The older ledger is {older_location}.")
+    json_result = {"ledger": str(location), "older": older_location}
+    _print_result(
+        options, json_result, f"{location}: upgraded. The older ledger is {older_location}."
+    )
 
 
 def _repair(options):
     """Set the stored head of a ledger to its last entry, if it differs, and print the outcome."""
     location = _location(options.path)
     head = repair_ledger(location)
-    facts = {"ledger": str(location), "repaired": head is not None}
+    json_result = {"ledger": str(location), "repaired": head is not None}
     outcome = "nothing to repair" if head is None else f"its head is entry {head[0]} again"
-    _print_result(options, facts, f"{location}: {outcome}.")
+    _print_result(options, json_result, f"{location}: {outcome}.")
 
 
 def _delete(options):
@@ -591,7 +620,7 @@ def _delete(options):
 
 
 def _clean(text):
-    """Return text without passwords and control characters, which a terminal would execute."""
+    """Return a text without passwords, and with each unprintable character replaced."""
     return "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
         for character in without_passwords(text)

@@ -22,7 +22,7 @@ _COLUMNS = ("batch", "time", "user", "submitter", "metric", "model", "value", "l
 
 
 def ledger_page(
-    facts: dict[str, Any],
+    public_state: dict[str, Any],
     history: Sequence[Any],
     *,
     spending: Sequence[tuple[str, float, str]],
@@ -32,10 +32,10 @@ def ledger_page(
 
     Parameters
     ----------
-    facts : dict
-        Public state by the names of ``show --json``.
+    public_state : dict
+        Public state by the names of ``python -m sklearn_bdp ledger show --json``.
     history : sequence of AnswerRecord
-        All answers.
+        All answers of the ledger.
     spending : sequence of (str, float, str)
         For each batch: time, failure probability spent so far, and user.
     forecast : sequence of (str, float)
@@ -46,27 +46,30 @@ def ledger_page(
     str
         The HTML document.
     """
-    title = f"Ledger of {facts['records']:,} records"
+    title = f"Ledger of {public_state['records']:,} records"
     state_rows = [
-        ("ledger", facts["ledger"]),
-        ("records", f"{facts['records']:,}, {facts['correlation']}"),
-        ("confidence", f"at least {100 * facts['confidence_level']:g}% for all intervals together"),
-        ("answers", f"{facts['answers']:,} in {facts['batches']:,} batches"),
-        ("corrected by the holdout", f"{facts['corrected']:,}"),
-        ("revealed by the answers", f"{facts['information_spent']:.4g} nats"),
-        ("code length of the next query", f"{facts['next_code_length']:.4g} nats"),
-        ("last answer", facts["last_answer"] or "none"),
-        ("closed", "by the final report" if facts["closed"] else "no"),
-        ("digest of the last entry", facts["digest"]),
+        ("ledger", public_state["ledger"]),
+        ("records", f"{public_state['records']:,}, {public_state['correlation']}"),
+        (
+            "confidence",
+            f"at least {100 * public_state['confidence_level']:g}% for all intervals together",
+        ),
+        ("answers", f"{public_state['answers']:,} in {public_state['batches']:,} batches"),
+        ("corrected by the holdout", f"{public_state['corrected']:,}"),
+        ("revealed by the answers", f"{public_state['information_spent']:.4g} nats"),
+        ("code length of the next query", f"{public_state['next_code_length']:.4g} nats"),
+        ("last answer", public_state["last_answer"] or "none"),
+        ("closed", "by the final report" if public_state["closed"] else "no"),
+        ("digest of the last entry", public_state["digest"]),
     ]
-    if facts["moved_to"]:
-        state_rows.append(("moved to", facts["moved_to"]))
-    user_rows = [(user, f"{count:,}") for user, count in facts["users"].items()]
+    if public_state["moved_to"]:
+        state_rows.append(("moved to", public_state["moved_to"]))
+    user_rows = [(user, f"{count:,}") for user, count in public_state["users"].items()]
     forecast_rows = [(label, f"±{half_width:.3g} of the range") for label, half_width in forecast]
     answer_rows = [_answer_values(answer) for answer in history]
     sections = [
         ("State", _table(("", ""), state_rows)),
-        ("Failure probability spent", _chart(spending, 1.0 - facts["confidence_level"])),
+        ("Failure probability spent", _chart(spending, 1.0 - public_state["confidence_level"])),
         ("Sampling error of later queries", _table(("query", "half-width"), forecast_rows)),
         ("Who asked", _table(("user", "batches"), user_rows)),
         ("Answers", _table(_COLUMNS, answer_rows)),
@@ -81,28 +84,28 @@ def ledger_page(
 
 
 def _answer_values(answer):
-    """Return the values of an answer in the columns of the table, floats as text."""
+    """Return the values of the fields ``_COLUMNS`` of an AnswerRecord, floats as text."""
     values = [getattr(answer, name) for name in _COLUMNS]
     return [f"{value:.4g}" if isinstance(value, float) else value for value in values]
 
 
 def _table(column_names, rows):
-    """Return an HTML table, or a sentence if there are no rows.
+    """Return an HTML table, or the HTML paragraph "None." if there are no rows.
 
-    The table has no head if all column names are empty.
+    ``rows``: sequences of values. The table has no head if all column names are empty.
     """
     if not rows:
         return "<p>None.</p>"
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in column_names)
-    lines = [f"<thead><tr>{head}</tr></thead>"] if any(column_names) else []
+    head_cells = "".join(f"<th>{html.escape(name)}</th>" for name in column_names)
+    html_rows = [f"<thead><tr>{head_cells}</tr></thead>"] if any(column_names) else []
     for row in rows:
         cells = [_cell(name, value) for name, value in zip(column_names, row, strict=True)]
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
+        html_rows.append(f"<tr>{''.join(cells)}</tr>")
+    return f'<div class="scroll"><table>{"".join(html_rows)}</table></div>'
 
 
 def _cell(column_name, value):
-    """Return a cell of an HTML table."""
+    """Return the HTML of a table cell: numeric columns have the class "number"."""
     text = html.escape("-" if value is None or value == "" else str(value))
     is_number = column_name in ("batch", "value", "lower", "upper", "batches", "half-width")
     return f'<td class="number">{text}</td>' if is_number else f"<td>{text}</td>"
@@ -111,8 +114,8 @@ def _cell(column_name, value):
 def _chart(spending, total_probability):
     """Return a step curve as SVG: failure probability spent after each batch.
 
-    Without a batch, return a sentence. ``spending`` is that of `ledger_page`;
-    ``total_probability`` is the failure probability of all intervals.
+    Without a batch, return the HTML paragraph "None." ``spending``: time, failure probability spent
+    so far and user of each batch. ``total_probability``: failure probability of all intervals.
     """
     if not spending:
         return "<p>None.</p>"
@@ -121,11 +124,11 @@ def _chart(spending, total_probability):
     width = _WIDTH - 2 * _MARGIN
     height = _HEIGHT - 2 * _MARGIN
     bottom = _MARGIN + height
-    step = width / len(spending)
+    step_width = width / len(spending)
     points = [f"{_MARGIN},{bottom}"]
     y = bottom
     for batch_index, (_, spent, _) in enumerate(spending):
-        x = _MARGIN + batch_index * step
+        x = _MARGIN + batch_index * step_width
         points.append(f"{x:.1f},{y:.1f}")
         y = _MARGIN + height * (1.0 - spent / max_spent)
         points.append(f"{x:.1f},{y:.1f}")
