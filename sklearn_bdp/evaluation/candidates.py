@@ -183,7 +183,7 @@ class HoldoutFitJob:
         """
         setup = self.setup
         start_time = time.perf_counter()
-        callback_context = task.context or NullCallbackContext()  # callbacks get no data
+        callback_context = task.context or NullCallbackContext()  # without X and y
         callback_context.call_on_fit_task_begin(estimator=self.caller)
         try:
             model = fit_candidate(setup, task.candidate, memory)
@@ -409,9 +409,9 @@ class PrefixMemory:
         """Return ``model``, or a pipeline that takes transformed records of ``X`` from this cache.
 
         ``model``: fitted in the most recent block of :meth:`attach`. It is returned itself unless
-        it is a pipeline whose transformers all have digests in this cache, and if ``metric`` (may
-        be None) uses more than predictions. ``X_name``: name of the records ``X``, fixed for each
-        ``fit_data_name`` of :meth:`attach`.
+        it is a pipeline with transformers that all have digests in this cache, and if ``metric``
+        (may be None) uses more than predictions. ``X_name``: name of the records ``X``, fixed for
+        each ``fit_data_name`` of :meth:`attach`.
         """
         uses_more_than_predictions = metric is not None and not metric.uses_predictions_only
         if uses_more_than_predictions or not self._step_digests or type(model) is not Pipeline:
@@ -793,7 +793,7 @@ class Verifier:
         numbers. ``name``: of a secondary metric, None for the metric that ranks.
         """
         has_only_numbers = all(isinstance(value, Number) for value in params.values())
-        if self._has_user_code and has_only_numbers:  # numbers do not replace the user's code
+        if self._has_user_code and has_only_numbers:  # numbers cannot replace the user's code
             return None
         setup = self.setup
         if self._training_digest is None:

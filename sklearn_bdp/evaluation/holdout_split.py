@@ -81,8 +81,8 @@ class HoldoutSplit:
     past_records: PastRecords | None = field(default=None, repr=False)
     targets_digest: str | None = None  # of the targets passed to ``fit``, if they are split here
     config: HoldoutConfig | None = None  # of a new holdout; None: a ReusableHoldout was passed
-    #: Seed of sampled candidates if ``random_state`` is None. It is then also the seed of the split
-    #: if this has a ``split_note``.
+    #: Seed of sampled candidates if ``random_state`` is None. With a ``split_note`` it is also the
+    #: seed of the split.
     seed: int | None = None
     split_note: dict | None = None  # digest of the data and seed of the split, for a ledger
     groups: object = field(default=None, repr=False)  # labels of the training records

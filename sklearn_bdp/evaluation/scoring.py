@@ -74,10 +74,10 @@ class ScorerRecord:
     """
 
     memory: object = None  # PrefixMemory, if only test records are scored
-    #: Scores in [0, 1] of the records on the metric that ranks, an array for each of its calls that
-    #: gives such scores.
+    #: Arrays of record scores in [0, 1] on the metric that ranks, one for each call of its scorer
+    #: that has such scores.
     scores: list = dataclasses.field(default_factory=list)
-    #: Clipping of the records in each of these calls, or None.
+    #: Clipping or None for each of these arrays.
     clipping: list = dataclasses.field(default_factory=list)
     #: Predictions of the test records, by name of a metric without a proven bound.
     predictions: dict = dataclasses.field(default_factory=dict)
