@@ -3,8 +3,6 @@
 There is one function for each bound: generalization from leakage and transcripts (G1, G2), margins
 of noise (N1-N3), and Theorems 1 and 2 of Zhao 2017 as printed (theory G3). The other functions
 choose thresholds, cell widths and noise scales from public quantities.
-``benchmarks/simulate_year.py`` simulates a year of ten adaptive searches and prints widths for
-other values of the constants.
 """
 
 from __future__ import annotations
@@ -200,7 +198,7 @@ def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
 
     for :math:`m` queries, a budget of :math:`B` "above" answers and ``n_values`` = :math:`V` values
     that each of these can have. If :math:`m` and :math:`B` are above 20,000, it is an upper limit
-    of :math:`\ln N`. Compare the description-length argument of Dwork et al. 2015, Section 3.
+    of :math:`\ln N`.
     """
     m = check_integer("n_queries", n_queries, low=1)
     n_rounds = min(check_integer("budget", budget, low=1), m)
@@ -220,10 +218,8 @@ def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
 
 
 def log_binomials(m: int, count: int) -> Array:
-    """Return ``ln C(m, b)`` for ``b = 0 … count - 1``, minus infinity for ``b > m``.
-
-    Logs of ratios are summed, because gamma functions of a large ``m`` would cancel.
-    """
+    """Return ``ln C(m, b)`` for ``b = 0 … count - 1``, minus infinity for ``b > m``."""
+    # Logs of ratios are summed, because gamma functions of a large m would cancel.
     i = np.arange(max(count - 1, 0), dtype=float)
     with np.errstate(divide="ignore"):
         steps = np.log(np.maximum(m - i, 0.0)) - np.log(i + 1.0)
@@ -480,7 +476,7 @@ def auto_threshold(prediction, n_effective, n_train):
     with the normal quantile :math:`z` and the prediction :math:`\tilde v`, shrunken slightly
     towards 1/2 so that a prediction of exactly 1 allows one error. The probabilities :math:`p_j` of
     the ``m`` predictions passed together sum to at most ``m * FALSE_ALARM_RATE``. The largest
-    predictions get most of it, because these candidates may be selected.
+    predictions get most of it.
 
     Theory G4 and G5: a threshold may depend on public quantities. Predictions and thresholds are in
     units of [0, 1] and have the same shape. ``n_effective`` is the effective sample size of the

@@ -188,10 +188,9 @@ def outcome_code_length(
 def report_attempt_length(*, n_earlier: int, finished: bool) -> float:
     r"""Return the code length of the end of an attempt at a final report, in nats (theory G35).
 
-    The report finishes, or it is interrupted, raises an error or dies with its process. An analyst
-    can make this depend on the holdout, for instance by a scorer that raises above a bound. The
-    length is that of a check (:func:`outcome_code_length`) after ``n_earlier`` attempts of which
-    none finished.
+    The report finishes, or it is interrupted, raises an error or dies with its process. The length
+    is that of a check (:func:`outcome_code_length`) after ``n_earlier`` attempts of which none
+    finished.
     """
     return outcome_code_length(
         n_checks=n_earlier,

@@ -22,9 +22,7 @@ dates of the holdout (theory G26). For every fixed stake
 .. math:: \prod_t \frac{1 + a (s_t - c_t)}{1 + a (m_t - c_t)}
 
 has mean 1, and its denominator is at most :math:`(1 + a(\mu - \bar c))^T` with the mean
-:math:`\mu` of the :math:`m_t` (the geometric mean is at most the arithmetic one). Limits by stakes
-that follow the past, by binomial tails and by rates chosen after the data are not valid here, as
-tests show.
+:math:`\mu` of the :math:`m_t` (the geometric mean is at most the arithmetic one).
 """
 
 from __future__ import annotations
@@ -264,8 +262,7 @@ def plan_variance_limits(
         Approximate log of the one-sided failure probability of the limits. It determines their
         rates. Limits are valid for all values, and narrow if it is near the true one.
     kurtosis : float or ndarray of shape (m,), default=nan
-        Kurtosis of a unit's score on the training set; NaN if unknown. A mean of squares deviates
-        from a variance ``v`` by about ``v * sqrt((kurtosis - 1) / n)``.
+        Kurtosis of a unit's score on the training set; NaN if unknown.
     margin : float, default=0.0
         Noise margin of a comparison with the holdout, in units of the mean square. It is added to
         the lowest upper limit to try, so that noise alone does not reject that.
@@ -885,9 +882,7 @@ def order_free_interval(sums, counts, *, bound, moments, log_inverse_alpha):
     .. math:: \sum_g \ln\Bigl(1 + \lambda\frac{S_g - m k_g}{m K}\Bigr) \ge L,
 
     with the ``bound`` :math:`K` and with :math:`\lambda` in (0, 1), which does not depend on sums
-    and counts. For equal counts this is the limit
-    :math:`c + (c/\lambda)(\exp\{\overline{\ln(1 + \lambda(\varphi - c)/c)} - L/n\} - 1)` at a
-    center ``c`` equal to the limit itself; theory G28 (order-free form of G15 and G18).
+    and counts. Theory G28 (order-free form of G15 and G18).
     """
     unit_sums, unit_counts = _check_sums_and_counts(sums, counts, bound)
     nats_needed = check_real("log_inverse_alpha", log_inverse_alpha, low=0.0, closed="neither")

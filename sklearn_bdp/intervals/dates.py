@@ -178,9 +178,9 @@ def _refusal(statistic, y, value, scale, *, n_dates, rarest):
 def median_row(errors: Array, alpha: float, *, dates: Array, horizon: int = 1) -> ApproximateRow:
     r"""Return minus the median error over dates, and an interval by order statistics, if any (G31).
 
-    A jackknife does not estimate the variance of a median. The number of errors up to a value less
-    its conditional expectation is a martingale of variance at most :math:`T/4` after :math:`T`
-    dates, so that the limits are the order statistics with ranks :math:`T/2 \pm z \sqrt T/2`.
+    The number of errors up to a value less its conditional expectation is a martingale of variance
+    at most :math:`T/4` after :math:`T` dates, so that the limits are the order statistics with
+    ranks :math:`T/2 \pm z \sqrt T/2`.
 
     Parameters
     ----------
@@ -261,8 +261,7 @@ def about_training_mean(statistic: Statistic, training_mean: float | None) -> St
     Raises
     ------
     ValueError
-        If the statistic is R² and ``training_mean`` is None. Intervals of R² about the holdout's
-        own mean, which depends on later dates, would miss several times too often (theory G31).
+        If the statistic is R² and ``training_mean`` is None.
     """
     if statistic.dates.left_out_about is None:
         return statistic
@@ -311,8 +310,7 @@ def date_interval(
     -----
     With a horizon of 1, the variance is :math:`\min_c \sum_t (J_t - c_t)^2 / (T(T-1))` over three
     centers: the mean of all dates, and two moving averages of the influence of earlier dates, which
-    begin with it. The mean is not known before a date, but bounds the minimum from above. The
-    degrees of freedom are then
+    begin with it. The degrees of freedom are then
     :math:`\min(T - 1, \max(3, 2T/(\hat k - 1)), \text{outcome dates} - 1)`, at least 2, with the
     kurtosis :math:`\hat k` of :math:`J`.
     """
@@ -389,8 +387,7 @@ def variance_of_mean(influence: Array, horizon: int = 1) -> float:
 def _bartlett_variance(influence, horizon):
     """Return the estimated variance of the mean influence for a ``horizon`` above 1.
 
-    Autocovariances have the weights of Bartlett's window. Equal weights for ``horizon`` lags would
-    be biased: the covariances of a weekly season sum to minus its variance (theory G31).
+    Autocovariances have the weights of Bartlett's window (theory G31).
     """
     n_dates = len(influence)
     centered = influence - influence.mean()

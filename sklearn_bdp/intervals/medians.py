@@ -52,9 +52,7 @@ def median_limits(
     Notes
     -----
     The largest log wealth is an empirical likelihood ratio of distributions on the range that the
-    largest unit allows. A Student test misses more often than stated if a few units differ from
-    the others: a sample without any of them has too small a variance. Bets are limited by the
-    range, which does not depend on the sample's variance.
+    largest unit allows.
     """
     order = np.argsort(errors, kind="stable")
     errors = errors[order]

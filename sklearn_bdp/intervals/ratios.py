@@ -36,8 +36,7 @@ def surprise_probability(n_queries: int, n_surprises: int) -> float:
     """Return the predicted probability of a surprise: a count that is reported below its floor.
 
     The count is that of the holdout records in the next score's denominator, the floor a lower
-    bound of it. The probability is the Krichevsky-Trofimov estimate of theory G21. If 100 queries
-    have no surprise, their code length is 0.3 nats together.
+    bound of it. The probability is the Krichevsky-Trofimov estimate of theory G21.
 
     Parameters
     ----------

@@ -202,9 +202,8 @@ def grid_laplace(bits, size, *, scale, step):
 def grid_gaussian(bits, size, *, scale, step):
     """Return ``size`` Gaussian variates of standard deviation ``scale``, as multiples of ``step``.
 
-    ``bits`` comes from :func:`bit_sources`. Gaussian noise has no pure DP level, and these variates
-    are not exact: round released values to cells (``resolution > 0``), which are coarser than the
-    rounding of doubles.
+    ``bits`` comes from :func:`bit_sources`. These variates are not exact: round released values to
+    cells (``resolution > 0``).
     """
     return np.rint(scale * gaussian(Exponentials(bits, size), bits) / step) * step
 
@@ -221,9 +220,8 @@ def gaussian(exponentials, bits):
 class Pool:
     """Variates drawn in blocks and returned in order.
 
-    The size of a block does not depend on the number of variates that are taken, so the variates do
-    not depend on how queries are batched. A forked child starts a new block: parent and child must
-    not share noise. ``draw()`` returns the next block, which is not empty.
+    ``draw()`` returns the next block, which is not empty. A forked child starts a new block: parent
+    and child must not share noise.
     """
 
     def __init__(self, draw):

@@ -411,8 +411,7 @@ class Thresholdout:
     def _refill_query_noise(self):
         """Draw query noise if the block is used up; return the number of unused variates.
 
-        Query noise is drawn in blocks of fixed sizes and used in order, one variate per query, so
-        that answers do not depend on how queries are batched.
+        Query noise is drawn in blocks of fixed sizes and used in order, one variate per query.
         """
         # A forked child draws a new block: parent and child must not share noise.
         if self._n_used == self._query_noise.size or self._owner != os.getpid():
