@@ -70,8 +70,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     Means, standard deviations and, for more than two classes, the class that an attribute is
     compared with come from the training set. Each candidate has a cell, an interval around its
     training association whose half-width is at most two standard deviations of this association on
-    the holdout. A candidate is kept if its association on the holdout lies in its cell, or beyond
-    it, further from 0. A useless candidate usually reaches its cell in at most one of ten cases.
+    the holdout. A candidate is kept if its verified association lies in its cell, or beyond it,
+    further from 0. A useless candidate usually reaches its cell in at most one of ten cases.
     The other attributes are not verified.
 
     Parameters

@@ -681,7 +681,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         """Return the rows of ``cv_results_`` to verify, sorted: those that ``verify`` selects.
 
         Only rows with a cross-validated score are selected, for halving only of the last iteration.
-        Raises ScoreContractError if the metric clips the scores of the best candidate too much.
+        Raises ScoreContractError if scores of the best candidate are outside a declared range.
         ``selection_scores``: training scores by row, in score units.
         """
         first_row = cross_validation.first_row

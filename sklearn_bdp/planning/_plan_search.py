@@ -117,8 +117,8 @@ def plan_search(
         Number of searches, each based on the results of the earlier ones.
     final : bool, default=True
         Whether the interval is that of the final report. If False, that of the last search.
-    correlation : None, array, sparse matrix, graph, CorrelationModel or list
-        Dependence of the records.
+    correlation : None, array, sparse matrix, graph, CorrelationModel, list or "time"
+        Dependence of the records. None: independent; ``"time"``: in time order.
     n_candidates : int, default=100
         Number of candidates of each search, verified as one batch.
     score : float, default=0.9
@@ -409,9 +409,9 @@ def _half_width_by_bets(planned_scores, n, *, log_one_sided, noise_margin, cell_
 def _report_half_width(metric, model, n, *, score, prevalence, log_one_sided, goal):
     """Return the half-width of a final report as a fraction of the metric's range.
 
-    None if a concentration bound is as narrow. ``model``: CorrelationModel of the ``n`` holdout
-    records; ``prevalence``: proportion of positive records; ``log_one_sided``: log of the failure
-    probability of one side; ``goal``: a result above it may be too small.
+    None if a concentration bound is to be used instead. ``model``: CorrelationModel of the ``n``
+    holdout records; ``prevalence``: proportion of positive records; ``log_one_sided``: log of the
+    failure probability of one side; ``goal``: a result above it may be too small.
     """
     scheme = model.sampling_scheme(n)
     method = metric.proof(dependence_of_scheme(scheme))
