@@ -192,7 +192,7 @@ class CorrelationModel(FrozenValue, ABC):
             Number of folds, at least 2.
         random_state : None, int or numpy.random.Generator, default=None
             ``None``: folds are not random. Otherwise records, or groups of one size, are shuffled
-            first. Models in time, and graphs with a buffer, may ignore it.
+            first. Models in time, and ``DependencyGraph`` with ``reach="edges"``, may ignore it.
 
         Returns
         -------

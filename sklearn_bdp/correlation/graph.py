@@ -183,9 +183,9 @@ class DependencyGraph(GraphModel, Groups):
 
     Notes
     -----
-    Components are groups (theory B1): the same components declared as :class:`Groups`
-    give the same intervals. ``reach="edges"`` declares a dependency graph in the sense of Janson
-    (2004; theory G27), which is not a Markov property.
+    Components are groups (theory B1): the same components declared as :class:`Groups` give the same
+    intervals. ``reach="edges"`` declares a dependency graph in the sense of Janson (2004; theory
+    G27), which is not a Markov property.
 
     Examples
     --------

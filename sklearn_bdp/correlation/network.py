@@ -336,8 +336,8 @@ class MarkovNetwork(NetworkModel):
     influence : float, str or None, default=None
         ``None``: dependence along edges of any strength; the constructor returns an
         ``UnknownStrengthNetwork``. Nodes of which no two are neighbors are held out. Given all
-        other nodes, these are independent. A number: the largest projective
-        diameter of an edge, in nats, that is, the largest log cross-ratio of its potential
+        other nodes, these are independent. A number: the largest projective diameter of an edge, in
+        nats, that is, the largest log cross-ratio of its potential
         :math:`\ln\frac{\psi(a,b)\psi(a',b')}{\psi(a,b')\psi(a',b)}`. Whole components are then
         held out if none is larger than the holdout. Otherwise, nodes of which no two are neighbors
         are held out, or random nodes if these have a larger effective number.
@@ -348,13 +348,12 @@ class MarkovNetwork(NetworkModel):
         Name of the node in each row of ``X``, as for :class:`DependencyGraph`.
     labeled : array-like, optional
         Nodes that have a row in ``X``, in the order of the rows: names, such as ``X.index``, or
-        positions in a matrix. A boolean mask over all nodes keeps their order. All
-        other nodes have no row or no label, and dependence passes through them. Needs
-        ``influence=None``.
+        positions in a matrix. A boolean mask over all nodes keeps their order. All other nodes have
+        no row or no label, and dependence passes through them. Needs ``influence=None``.
 
     Attributes
     ----------
-    adjacency_ : scipy.sparse.csr_array of shape (n, n)
+    adjacency_ : scipy.sparse.csr_array of shape (n_nodes, n_nodes)
         Edge diameters in nats, infinite if ``influence`` is None or not estimated yet. Nodes
         without a row come last.
     components_, n_components_ : ndarray of int, int
@@ -377,8 +376,8 @@ class MarkovNetwork(NetworkModel):
     -----
     With ``influence=None`` the labels, given the features, are assumed to be Markov on the graph:
     given its neighbors, a label does not depend on other nodes (theory G27). Nothing is assumed
-    about strengths. With strengths the distribution is proportional to
-    the product of potentials over edges and single records, and diameters suffice for every bound.
+    about strengths. With strengths the distribution is proportional to the product of potentials
+    over edges and single records, and diameters suffice for every bound.
 
     Examples
     --------

@@ -18,8 +18,9 @@ from sklearn_bdp.correlation.scheme import Calendar, ConcentrationBound, Samplin
 class TimeOrdered(CorrelationModel):
     """Records in time, with bounds conditional on the past of each date (theory G26).
 
-    ``correlation="time"`` declares it. Nothing is assumed about dependence, drift or seasons.
-    Intervals refer to the expected score over the holdout's own dates, not in the long run.
+    ``correlation="time"`` declares this model. Nothing is assumed about dependence, drift or
+    seasons. Intervals refer to the expected score over the holdout's own dates, not in the long
+    run.
 
     Parameters
     ----------
