@@ -234,7 +234,7 @@ class HoldoutAccountant:
     def _slice_seed(self, secret_state):
         """Return the secret seed of the draws of one record per group (theory G19).
 
-        It is that in ``secret_state``, the latest one recorded; a new one if this is None.
+        ``secret_state``: the latest one recorded, which contains the seed; None: make a new seed.
         """
         if secret_state is not None:
             return int(secret_state["slices"])
@@ -258,14 +258,14 @@ class HoldoutAccountant:
             self._learned = (ledger_state.head[0], context.code)
         return recorded_answers
 
-    def note_closing(self, ledger_state, plan):
+    def note_closing(self, ledger_state, content):
         """Write the note that a final report begins, and secret random bytes for its noise.
 
-        ``plan``: content of the note, a dict of JSON values.
+        ``content``: of the note, a dict of JSON values.
         """
         context = self.batch_context(ledger_state)
         secret_text = _secret_state(context, noise=secrets.token_hex(32))
-        ledger_state.note(SystemNote.CLOSING, plan, secret_text=secret_text)
+        ledger_state.note(SystemNote.CLOSING, content, secret_text=secret_text)
 
     def last_batch_number(self):
         """Return the number of the latest batch that this process read in the ledger, or 0."""
@@ -324,7 +324,7 @@ class HoldoutAccountant:
 def _query_identifiers(batch):
     """Return ``(key, cv_score, metric)`` of each query of a batch; None for one without a key.
 
-    In it, ``cv_score`` is None if the key was computed from the content of the query.
+    Here ``cv_score`` is None if the key was computed from contents and identifies the query alone.
     """
     identifiers = []
     for position, key in enumerate(batch.keys):

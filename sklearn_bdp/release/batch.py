@@ -56,7 +56,7 @@ def answer_batch(
     log_failure = math.log(settings.sampling_failure) - length
     variance_plan = make_variance_plan(batch, context, log_failure - rank_length)
     if is_report:
-        release = _read_all(batch, context, rank_length)
+        release = _compare_report_queries(batch, context, rank_length)
     else:
         policy = cell_width_policy(context.totals_before, settings, context.dependence, length)
         release = _compare_queries(batch, context, policy)
@@ -254,9 +254,9 @@ def _earlier_noise_ratio(context: BatchContext) -> float:
 def scale_noise(batch: QueryBatch, context: BatchContext) -> tuple[QueryBatch, float]:
     """Return a batch with smaller noise scales, and the factor by which they raise its DP level.
 
-    The field ``sensitivities`` is limited to the ratio of the worst-case deviations of a score and
-    of a mean over records, if this is above 1. With a budget, the batch stays the same, and the
-    factor is 1.
+    The noise scales are the field ``sensitivities``. Each is limited to the ratio of the worst-case
+    standard deviations of the score and of a mean over records, or to 1 if this is larger. With a
+    budget, the batch stays the same, and the factor is 1.
     """
     settings = context.settings
     if settings.budget is not None or (batch.sensitivities == 1.0).all():
@@ -271,7 +271,9 @@ def scale_noise(batch: QueryBatch, context: BatchContext) -> tuple[QueryBatch, f
     return dataclasses.replace(batch, sensitivities=noise_scales), privacy_factor
 
 
-def _read_all(batch: QueryBatch, context: BatchContext, rank_length: float) -> BatchRelease:
+def _compare_report_queries(
+    batch: QueryBatch, context: BatchContext, rank_length: float
+) -> BatchRelease:
     """Return the :class:`BatchRelease` of a final report: all queries, compared at threshold 0.
 
     No query is answered if the budget does not suffice for all. ``rank_length``: code length that
@@ -412,7 +414,7 @@ def _thresholds(
 
 
 def _relative_deviations(batch: QueryBatch) -> Array:
-    """Return ratios of the expected to the worst-case deviations of scores, shape (m,).
+    """Return ratios of expected to worst-case standard deviations of scores, shape (m,).
 
     A ratio is 1 if the expected variance is not known.
     """

@@ -54,9 +54,12 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
     for shape_index in shape_indices:
         shape = shapes[shape_index]
         positions = np.flatnonzero(batch.shape_indices == shape_index)
-        totals = _release_proportions(shape, batch.by_class[positions[0]], slices, context, totals)
-        if totals is None:
+        new_totals = _release_proportions(
+            shape, batch.by_class[positions[0]], slices, context, totals
+        )
+        if new_totals is None:
             return None, context
+        totals = new_totals
         class_floors = _class_floors(shape, slices, n, totals)
         shapes[shape_index] = shape | {"class_floors": class_floors}
         tails[shape_index] = score_tail(model, n, **shapes[shape_index])

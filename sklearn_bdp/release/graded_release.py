@@ -109,19 +109,19 @@ class CellWidthPolicy(Protocol):
     def surprise_half_widths(
         self, fine_half_widths: Array, thresholds: Array, *, is_leader: bool, is_first: bool
     ) -> Array:
-        """Return the half-widths of the cells in which replies "above" are released, in [0, 1].
+        """Return the half-widths of the cells of corrected queries, in units of [0, 1].
 
         Parameters
         ----------
         fine_half_widths : ndarray of shape (k,)
             Half-width of a fine cell of each query, in units of [0, 1].
         thresholds : ndarray of shape (k,)
-            Distance from the prediction of each query at which the reply "above" begins, in units
-            of [0, 1].
+            Distance from the prediction of each query from which it is corrected, in units of
+            [0, 1].
         is_leader : bool
-            Whether the queries are one (k = 1), the leader of the batch. If False, none is.
+            Whether the only query (k = 1) is the leader of the batch. If False, no query is.
         is_first : bool
-            Whether the predictive code has no released values of earlier batches.
+            Whether the predictive code has learned no value of an earlier batch.
         """
 
 
@@ -274,7 +274,7 @@ def fine_half_width(
     code,
     *,
     predictions,
-    deviation,
+    deviation_at,
     training_factor,
     drift,
     relative_deviation=1.0,
@@ -291,7 +291,7 @@ def fine_half_width(
         Code before the cells, with the scales of prediction errors and the number of fine cells.
     predictions : float or ndarray of shape (k,)
         Predicted scores, in [0, 1].
-    deviation : callable
+    deviation_at : callable
         Takes predictions; returns the standard deviations of scores there, in units of [0, 1].
     training_factor : float or ndarray of shape (k,)
         ``1 + n / training size``: ratio of the variance of score minus cross-validated score to
@@ -299,14 +299,14 @@ def fine_half_width(
     drift : float or ndarray of shape (k,)
         Standard deviation of the offset that scores share, in units of [0, 1].
     relative_deviation : float or ndarray of shape (k,), default=1.0
-        Ratio of the expected standard deviation of a score to the one by ``deviation``.
+        Ratio of the expected standard deviation of a score to the one by ``deviation_at``.
     rank_lengths : float or ndarray of shape (k,), default=0.0
         Code lengths of the ranks in the batch, in nats.
     is_single_query : bool, default=False
         Whether the batch has one query.
     """
     predictions = np.asarray(predictions, dtype=float)
-    score_deviation = deviation(predictions) * relative_deviation
+    score_deviation = deviation_at(predictions) * relative_deviation
     score_scale, drift_scale = code.scales()
     scaled_drift = drift_scale * np.asarray(drift)
     prediction_deviation = np.hypot(
@@ -315,7 +315,7 @@ def fine_half_width(
     max_shift = _SHIFT_IN_DRIFTS * np.minimum(scaled_drift, _MAX_SHIFTING_DRIFT)
     shift = np.minimum(np.maximum(0.5 - predictions, -max_shift), max_shift)
     # Deviations are usually larger near 1/2.
-    shifted_deviation = deviation(predictions + shift) * relative_deviation
+    shifted_deviation = deviation_at(predictions + shift) * relative_deviation
     max_deviation = np.maximum(score_deviation, shifted_deviation)
     return max_deviation * policy.fine_half_widths(
         prediction_deviation / max_deviation,
@@ -327,11 +327,12 @@ def fine_half_width(
 
 
 class Cells:
-    """Possible released cells of a query, and the region of the reply "below".
+    """Possible released cells of a query, and the region around its prediction that confirms it.
 
     Cells are numbered by integers and have half-width ``half_width``, by default the threshold. The
     cell 0 is centered at ``center``, the prediction. If ``grid_step`` is positive, they are fixed
-    cells of this width instead, and the cell 0 begins at 0.
+    cells of this width instead, and the cell 0 begins at 0. ``threshold``: half-width of the
+    confirming region.
     """
 
     def __init__(
@@ -373,9 +374,9 @@ class Cells:
         )
 
     def central_edges(self) -> tuple[float, float]:
-        """Return the ends of the region of the reply "below", narrowed by a rim on each side.
+        """Return the ends of the region that confirms the prediction, narrowed by 4% per side.
 
-        An end is infinite, and without a rim, if the region reaches 0 or 1 there.
+        An end is infinite if the region reaches 0 or 1 there.
         """
         inner_distance = (1.0 - _RIM) * self.threshold
         return (
@@ -385,13 +386,13 @@ class Cells:
 
 
 class Comparison(NamedTuple):
-    """Queries to compare in this order, up to the first "above"; arrays of shape (k,)."""
+    """Queries to compare in this order, up to the first corrected one; arrays of shape (k,)."""
 
     positions: Array  # in the batch
     predictions: Array  # values are compared with them
-    thresholds: Array  # distances from the predictions at which the reply "above" begins
-    # Half-widths of the cells around the prediction in which "above" is released; without effect
-    # on queries with fixed cells.
+    thresholds: Array  # distances from the predictions from which queries are corrected
+    # Half-widths of the cells around the prediction in which corrected scores are released; without
+    # effect on queries with fixed cells.
     surprise_half_widths: Array
     grid_steps: Array  # widths of fixed cells; 0 for cells around the prediction
 
@@ -418,12 +419,12 @@ class Prediction(NamedTuple):
 
 
 class BatchRelease:
-    """Released cells and values of a batch of ``n_queries`` queries, filled during its answers."""
+    """Released cells and values of a batch of ``n_queries`` queries, initially unanswered."""
 
     def __init__(self, n_queries: int) -> None:
         # Released values, NaN where not answered; ends of their cells, noise margins included.
         self.values, self.lower, self.upper = np.full((3, n_queries), np.nan)
-        # Whether a query was corrected by the holdout, answered at all, relaxed.
+        # Whether a query was corrected by the holdout (reply "above"), answered at all, relaxed.
         self.above, self.answered, self.relaxed = np.zeros((3, n_queries), dtype=bool)
         # Code lengths of the ranks in nats, fixed before the first answer.
         self.rank_lengths = np.zeros(n_queries)
@@ -472,8 +473,7 @@ def leading_position(values: Array, corrected: Array, ranks: Array | None = None
 class GradedRelease:
     """Public state of one batch of ``m`` queries, in arrays of shape (m,).
 
-    It is answered once, by :meth:`run_leader_first` or :meth:`run_sequential`. Both return its
-    :class:`BatchRelease`.
+    The batch is answered once, by :meth:`run_leader_first` or :meth:`run_sequential`.
     """
 
     code: PredictiveCode  # after the batches before; updated in place
@@ -588,9 +588,9 @@ class GradedRelease:
         return comparison, prediction, min_thresholds > fine_half_widths
 
     def _refine_leaders(self, policy: CellWidthPolicy) -> None:
-        """Refine the selected query, until it is the first of the order or was refined before.
+        """Compare each newly selected query again with a fine cell, while the budget lasts.
 
-        Also stop once the budget is spent.
+        Stop when the selected query is the first of the order, or was compared so before.
         """
         finest_positions = {int(self.order[0])}
         budget_lasts = True
@@ -653,8 +653,8 @@ class GradedRelease:
         ``prepare(positions)`` returns the comparison, the prediction, and a mask of relaxed
         queries. ``is_leader``: whether the order contains the leader of the batch only.
         ``tail_factor`` multiplies the weights of the heavy-tailed components of the code (theory
-        G17). ``learns``: whether the code learns the released values of surprises and of the
-        leader.
+        G17). ``learns``: whether the code learns the released values of corrected queries and of
+        the leader.
         """
         release = self.release
         code = self.code
@@ -684,7 +684,10 @@ class GradedRelease:
         return True
 
     def _expected_squared_error(self, prediction: Prediction) -> float:
-        """Return the expected squared error of the first prediction, in squared units of [0, 1]."""
+        """Return the expected squared error of one predicted score, in squared units of [0, 1].
+
+        ``prediction``: its first item is used.
+        """
         score_scale, drift_scale = self.code.scales()
         deviation = score_scale * float(prediction.deviations[0])
         drift = drift_scale * float(prediction.drifts[0])
@@ -769,7 +772,7 @@ class GradedRelease:
             policy,
             self.code,
             predictions=prediction.centers,
-            deviation=lambda predictions: self.score_deviations(positions, predictions),
+            deviation_at=lambda predictions: self.score_deviations(positions, predictions),
             training_factor=self.training_factors[positions],
             drift=prediction.drifts,
             relative_deviation=self.relative_deviations[positions] if is_leader else 1.0,
@@ -782,8 +785,8 @@ class GradedRelease:
     def _record(self, comparison, n_answered, cell, prediction, cell_masses):
         """Record the replies to the first ``n_answered`` queries of a comparison.
 
-        All are "below", but the last one is "above" if ``cell``, the number of its cell, is not
-        None. ``prediction``: of the scores. ``cell_masses(low, high, *prediction)`` returns
+        They were confirmed, but the last one was corrected if ``cell``, the number of its cell, is
+        not None. ``prediction``: of the scores. ``cell_masses(low, high, *prediction)`` returns
         probabilities of intervals, of shape (n_components, n_intervals).
         """
         n_below = n_answered - (cell is not None)
@@ -794,7 +797,7 @@ class GradedRelease:
             self._record_above(comparison, n_below, cell, prediction, cell_masses, margin_above)
 
     def _record_below(self, comparison, n_below, prediction, cell_masses, margin):
-        """Record the replies "below" of the first ``n_below`` queries of a comparison.
+        """Record that the first ``n_below`` queries of a comparison were confirmed.
 
         ``prediction``: of the scores. ``cell_masses(low, high, *prediction)`` returns probabilities
         of intervals, of shape (n_components, n_below). ``margin``: of the noise, in units of
@@ -816,7 +819,7 @@ class GradedRelease:
         release.answered[positions] = True
 
     def _record_above(self, comparison, index, cell, prediction, cell_masses, margin):
-        """Record the reply "above" of the query at ``index`` of a comparison.
+        """Record that the query at ``index`` of a comparison was corrected.
 
         ``cell``: number of its cell. ``prediction``: of the scores. ``cell_masses(low, high,
         *prediction)`` returns probabilities of intervals, of shape (n_components, 1). ``margin``:

@@ -71,7 +71,7 @@ def _single_query_widths(
             cell_width_policy(totals, settings, model, length),
             code,
             predictions=0.5,
-            deviation=lambda _: math.sqrt(0.25 / settings.n_effective),
+            deviation_at=lambda _: math.sqrt(0.25 / settings.n_effective),
             training_factor=2.0,
             drift=drifts,
             is_single_query=True,

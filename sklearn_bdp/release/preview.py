@@ -192,7 +192,7 @@ def preview_batch(
         settings=settings,
         model=model,
         code=code,
-        length=length,
+        code_length=length,
         tail=tail,
         units=units,
         n_queries=n_queries,
@@ -342,7 +342,7 @@ class _PreviewedBatch:
     settings: Calibration
     model: CorrelationModel
     code: PredictiveCode  # after the batches so far
-    length: float  # code length of the batch in nats, without ranks
+    code_length: float  # of the batch in nats, without ranks
     tail: Any  # concentration bound of the scores
     units: UnitWeights  # sampling units of the holdout
     n_queries: int
@@ -356,7 +356,7 @@ class _PreviewedBatch:
     @property
     def log_one_sided(self):
         """Log of the failure probability of one side of an interval, without the rank."""
-        return math.log(self.settings.sampling_failure / 2.0) - self.length
+        return math.log(self.settings.sampling_failure / 2.0) - self.code_length
 
     def cell_half_widths(self):
         """Return the :class:`_CellHalfWidths` of the batch."""
@@ -365,12 +365,12 @@ class _PreviewedBatch:
         score_deviation = float(self.tail.standard_deviation(prediction.score))
         margin_confirmed, margin_corrected = settings.noise_margins(self.totals.n_rounds)
         if settings.is_adaptive:
-            policy = cell_width_policy(self.totals, settings, self.model, self.length)
+            policy = cell_width_policy(self.totals, settings, self.model, self.code_length)
             fine = fine_half_width(
                 policy,
                 self.code,
                 predictions=prediction.score,
-                deviation=self.tail.standard_deviation,
+                deviation_at=self.tail.standard_deviation,
                 training_factor=(prediction.worst_deviation / score_deviation) ** 2,
                 drift=prediction.drift,
                 relative_deviation=prediction.relative_deviation,
@@ -415,7 +415,7 @@ class _PreviewedBatch:
             training_sizes=np.array([n_train * self.units.n_units / settings.n]),
             units=self.units,
             are_records=has_record_units(self.model, settings.n),
-            log_failure=math.log(settings.sampling_failure) - self.length - LEADER_RANK_LENGTH,
+            log_failure=math.log(settings.sampling_failure) - self.code_length - LEADER_RANK_LENGTH,
             margin=record_influence(self.units, settings) * margin_confirmed,
         )
         return plan if plan.is_eligible.any() else None

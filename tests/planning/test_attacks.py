@@ -70,7 +70,7 @@ class Account:
         length = next_code_length(self.last_totals, self.settings)[0]
         policy = cell_width_policy(self.last_totals, self.settings, Independent(), length)
         return centers + fine_half_width(
-            policy, code, predictions=centers, deviation=self.tail.standard_deviation,
+            policy, code, predictions=centers, deviation_at=self.tail.standard_deviation,
             training_factor=1 + 1 / 3, drift=drifts, is_single_query=True,
         )  # fmt: skip
 
