@@ -52,8 +52,8 @@ class ExpertSettings:
         :math:`c \sqrt{\tilde v(1-\tilde v)(1 + n/n_D)/n_\mathrm{eff}}`. Here :math:`\tilde v` is
         the prediction, shrunken slightly towards 1/2, and :math:`n_D` is ``n_train``
         (``spending="final"``: :math:`c = 6.5`; ``"even"``: :math:`\min(1.5 + 0.9 \ln m, 5.5)` for
-        ``m`` queries). A candidate that leads then is compared again at the fine threshold. With a
-        ``threshold``, ``resolution`` or ``budget``, a numeric ``epsilon`` or
+        ``m`` queries). A candidate that leads then may be compared again at the fine threshold.
+        With a ``threshold``, ``resolution`` or ``budget``, a numeric ``epsilon`` or
         ``calibration="zhao2017"``, every query is compared once, in order.
     resolution : float or "auto", default="auto"
         Grid step of released scores in units of [0, 1], at least 1e-6. If "auto", corrected scores

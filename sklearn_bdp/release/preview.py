@@ -437,21 +437,20 @@ class _PreviewedBatch:
     def expected_spending(self, cells):
         """Return the expected code length of the batch's released cells in nats.
 
-        Cross-validation is expected to be wrong about as often as it was so far. ``cells``:
-        _CellHalfWidths of the batch.
+        Cross-validation is expected to be wrong about as often as answers were corrected so far.
+        ``cells``: _CellHalfWidths of the batch.
         """
         code = self.code
         prediction = self.prediction
         corrected_fraction = self.totals.n_above / (self.totals.n_answered + 1)
         n_others = self.n_queries - 1
-        confirmed_length = _expected_code_length(code, cells.fine, prediction, is_honest=True)
-        confirmed_length += _length_of_others(code, cells, prediction, n_others=n_others)
-        corrected_length = _expected_code_length(code, cells.fine, prediction, is_honest=False)
-        corrected_length += n_others * _expected_code_length(
+        honest_nats = _expected_code_length(code, cells.fine, prediction, is_honest=True)
+        honest_nats += _code_length_of_others(code, cells, prediction, n_others=n_others)
+        dishonest_nats = _expected_code_length(code, cells.fine, prediction, is_honest=False)
+        dishonest_nats += n_others * _expected_code_length(
             code, cells.coarse, prediction, is_honest=False, tail_factor=1.0 / self.n_queries
         )
-        expected_length = (1.0 - corrected_fraction) * confirmed_length
-        return expected_length + corrected_fraction * corrected_length
+        return (1.0 - corrected_fraction) * honest_nats + corrected_fraction * dishonest_nats
 
 
 def _expected_code_length(code, half_width, prediction, *, is_honest, tail_factor=1.0):
@@ -480,7 +479,7 @@ def _expected_code_length(code, half_width, prediction, *, is_honest, tail_facto
     return -float((expected_masses * np.log(np.maximum(coded_masses, 1e-300))).sum())
 
 
-def _length_of_others(code, cells, prediction, *, n_others):
+def _code_length_of_others(code, cells, prediction, *, n_others):
     """Return the code length in nats of all queries but the leader, if all are confirmed.
 
     ``cells``: _CellHalfWidths. ``n_others``: number of queries without the leader.
@@ -488,20 +487,20 @@ def _length_of_others(code, cells, prediction, *, n_others):
     if n_others == 0:
         return 0.0
     score, deviation = prediction.score, prediction.deviation
-    updated_code = code.copy()
+    code_after_leader = code.copy()
     leader_masses = code.masses(
         score - cells.fine, score + cells.fine, score, deviation, prediction.drift
     )
-    updated_code.charge(np.log(leader_masses))
-    updated_code.observe_cv_scores(score)
-    updated_code.learn(score, score, deviation**2 + cells.fine**2 / 3.0)
-    _, (updated_drift,) = updated_code.predict([score])
-    masses = updated_code.masses(
+    code_after_leader.charge(np.log(leader_masses))
+    code_after_leader.observe_cv_scores(score)
+    code_after_leader.learn(score, score, deviation**2 + cells.fine**2 / 3.0)
+    _, (drift_after_leader,) = code_after_leader.predict([score])
+    masses = code_after_leader.masses(
         score - cells.coarse,
         score + cells.coarse,
         score,
         deviation,
-        min(prediction.drift, float(updated_drift)),
+        min(prediction.drift, float(drift_after_leader)),
         tail_factor=1.0 / (n_others + 1),
     )
-    return updated_code.charge(n_others * np.log(masses))
+    return code_after_leader.charge(n_others * np.log(masses))

@@ -283,14 +283,14 @@ def unit_variance(record_variance, units, model, n, is_binary):
         several records.
     """
     scheme = model.sampling_scheme(n)
-    has_large_dates = scheme.calendar is not None and units.n_units != n
+    has_dates_of_several_records = scheme.calendar is not None and units.n_units != n
     has_equal_units = scheme.has_independent_records or scheme.calendar is not None
     is_used = np.full(np.shape(is_binary), has_equal_units or scheme.has_independent_units)
-    if not has_large_dates:
+    if not has_dates_of_several_records:
         is_used &= ~np.asarray(is_binary)
     # Scores in a group are assumed to have correlation 1/4: for sharp limits, not as a bound.
-    mean_unit_size = 1 if has_equal_units else n * units.sum_of_squares
-    return np.where(is_used, record_variance * (0.25 + 0.75 / mean_unit_size), np.nan)
+    size_weighted_mean_size = 1 if has_equal_units else n * units.sum_of_squares
+    return np.where(is_used, record_variance * (0.25 + 0.75 / size_weighted_mean_size), np.nan)
 
 
 def _query_descriptions(about, m):
@@ -309,9 +309,9 @@ def _query_descriptions(about, m):
             if metric.open_ends:
                 scale += (metric.open_ends,)
             key_and_scale_by_metric_id[id(metric)] = metric_key(metric), scale
-        key, scale = key_and_scale_by_metric_id[id(metric)]
+        recorded_metric, scale = key_and_scale_by_metric_id[id(metric)]
         submitter = submitters[0] if submitters else None
-        descriptions.append(QueryDescription(key, scale, model_name, submitter))
+        descriptions.append(QueryDescription(recorded_metric, scale, model_name, submitter))
     return descriptions
 
 
