@@ -35,7 +35,7 @@ class HoldoutAccountant:
     dependence : CorrelationModel
         Dependence of the holdout records.
     seed : int or None
-        Seed of the noise, for tests; None for cryptographic randomness.
+        Seed of the noise and of slices, for tests; None for cryptographic randomness.
     timeout : float
         Longest wait for other threads and processes, in seconds.
     notes : dict

@@ -49,16 +49,18 @@ def answer_batch(
         return None, []
     batch, context, denominator_cells = release_denominator_floors(batch, context)
     batch, batch_noise_ratio = scale_noise(batch, context)
-    length, theorem = next_code_length(
+    shared_code_length, theorem = next_code_length(
         context.totals_before, settings, is_report=is_report, n_attempts=context.n_attempts
     )
     rank_length = LEADER_RANK_LENGTH if n_proven is None else math.log(n_proven)
-    log_failure = math.log(settings.sampling_failure) - length
+    log_failure = math.log(settings.sampling_failure) - shared_code_length
     variance_plan = make_variance_plan(batch, context, log_failure - rank_length)
     if is_report:
         release = _compare_report_queries(batch, context, rank_length)
     else:
-        policy = cell_width_policy(context.totals_before, settings, context.dependence, length)
+        policy = cell_width_policy(
+            context.totals_before, settings, context.dependence, shared_code_length
+        )
         release = _compare_queries(batch, context, policy)
     if not release.answered.any():
         return None, []
@@ -67,7 +69,7 @@ def answer_batch(
         batch, release, variance_plan, moments, log_failure - release.rank_lengths
     )
     charge = _BatchCharge(
-        code_length=length,
+        code_length=shared_code_length,
         theorem=theorem,
         is_report=is_report,
         noise_ratio=max(earlier_noise_ratio, batch_noise_ratio),

@@ -184,7 +184,7 @@ def _holdout_text(records):
 
 
 def _forecast_lines(certificate):
-    """Return at most one line: forecast of a next query, or advice for a closed holdout."""
+    """Return a list of at most one line: on the next query, or advice for a closed holdout."""
     range_length = _range_length(certificate)
     forecast = certificate.forecast
     selected = certificate.selected

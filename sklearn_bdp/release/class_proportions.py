@@ -30,7 +30,7 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
     which have one record of each group (G19).
 
     The result is ``(None, context)`` if the budget might not suffice. Batch and context stay the
-    same if no query needs a proportion.
+    same without such scores.
     """
     shape_indices = [
         index
