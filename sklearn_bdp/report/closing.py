@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerError, UnfinishedReportError
@@ -74,7 +74,7 @@ def close_holdout(
     fixed : object, default=None
         Further values that the ledger records before the holdout is read, in JSON.
     check : callable, default=None
-        Takes the :class:`LedgerTotals`, and raises an error if they do not allow a report.
+        Takes the :class:`LedgerTotals` and raises an error if they do not allow a report.
 
     Raises
     ------
@@ -87,35 +87,54 @@ def close_holdout(
         If the ledger cannot be read or written, or another process used the holdout meanwhile. The
         holdout is open unless the closing record was written all the same.
     """
-    with account.write_transaction() as ledger_state:
-        check_open(ledger_state)
-        totals_at_start = ledger_state.totals
-        n_earlier_attempts = len(ledger_state.notes(SystemNote.CLOSING))
-        if check is not None:
-            check(totals_at_start)
-        charge_nats = report_attempt_length(n_earlier=n_earlier_attempts, finished=False)
-        account.note_closing(
-            ledger_state, {"asked": identity, "fixed": fixed, "charge": charge_nats}
-        )
-        head_at_start = ledger_state.head
+    start = _note_start(account, identity, fixed, check)
     try:
         with account.write_transaction() as ledger_state:
-            if ledger_state.head != head_at_start:
+            if ledger_state.head != start.head:
                 raise LedgerBusyError(
                     "Another process used the holdout when this report was about to be computed. "
                     "The holdout was not queried."
                 )
             context = dataclasses.replace(
                 account.batch_context(ledger_state, is_report=True),
-                totals_before=totals_at_start,
-                n_attempts=n_earlier_attempts,
+                totals_before=start.totals,
+                n_attempts=start.n_earlier_attempts,
             )
-            record, answers = _compute_silently(compute, context, charge_nats)
+            record, answers = _compute_silently(compute, context, start.charge_nats)
             account.record(ledger_state, record, context, answers)
     except LedgerError as error:
         reason = str(error).removesuffix("The holdout was not queried.").rstrip()
-        raise type(error)(f"{reason} {_NOT_RECORDED.format(nats=charge_nats)}") from None
+        raise type(error)(f"{reason} {_NOT_RECORDED.format(nats=start.charge_nats)}") from None
     return record
+
+
+class _ReportStart(NamedTuple):
+    """State of the ledger when the start of a report is noted."""
+
+    totals: Any  # LedgerTotals before the note
+    n_earlier_attempts: int  # earlier reports that did not finish
+    charge_nats: float  # code length that is charged if this report does not finish
+    head: Any  # head of the ledger's hash chain after the note
+
+
+def _note_start(account, identity, fixed, check):
+    """Record the start of a report in the ledger and return its :class:`_ReportStart`.
+
+    ``identity`` and ``fixed`` are recorded, in JSON. ``check``: None, or a function that raises an
+    error if the :class:`LedgerTotals` do not allow a report. Raise HoldoutClosedError if the
+    holdout is closed.
+    """
+    with account.write_transaction() as ledger_state:
+        check_open(ledger_state)
+        totals = ledger_state.totals
+        n_earlier_attempts = len(ledger_state.notes(SystemNote.CLOSING))
+        if check is not None:
+            check(totals)
+        charge_nats = report_attempt_length(n_earlier=n_earlier_attempts, finished=False)
+        account.note_closing(
+            ledger_state, {"asked": identity, "fixed": fixed, "charge": charge_nats}
+        )
+        return _ReportStart(totals, n_earlier_attempts, charge_nats, ledger_state.head)
 
 
 def _compute_silently(compute, context, charge_nats):

@@ -305,8 +305,8 @@ class FinalReport(RenderedResult):
                 interval_kind=interval_kind,
             )
         else:
-            notes = " ".join(first.notes)
-            title = f"{first.words}: {format_score(first.value)}. No interval: {notes}"
+            notes_text = " ".join(first.notes)
+            title = f"{first.words}: {format_score(first.value)}. No interval: {notes_text}"
         bounds = (0.0, 1.0) if first.lower >= 0.0 and first.upper <= 1.0 else None
         svg = interval_svg(first.value, *self.interval, bounds=bounds)
         columns, legend, notes = self._table()
@@ -318,15 +318,18 @@ class FinalReport(RenderedResult):
 
         The legend has pairs of a short text in the table and its meaning.
         """
-        model_names, legend = _short_model_names([row.model for row in self.rows])
+        model_names, model_legend = _short_model_names([row.model for row in self.rows])
         metric_names, metric_legend = _short_metric_names(self.rows)
         columns = {"model": model_names, "metric": metric_names}
         if any(row.subgroup for row in self.rows):
             columns["subgroup"] = [row.subgroup for row in self.rows]
         estimands = list(dict.fromkeys(row.target for row in self.rows))
+        estimand_legend = []
         if len(estimands) > 1:  # such as one day ahead, and when the forecast was made
             columns["estimand"] = [f"({estimands.index(row.target) + 1})" for row in self.rows]
-            legend += [(f"({number})", estimand) for number, estimand in enumerate(estimands, 1)]
+            estimand_legend = [
+                (f"({number})", estimand) for number, estimand in enumerate(estimands, 1)
+            ]
         columns["score"] = [format_score(row.value) for row in self.rows]
         for family in _FAMILIES:
             intervals = [getattr(row, family) for row in self.rows]
@@ -335,7 +338,7 @@ class FinalReport(RenderedResult):
         marks, notes = _numbered_notes([row.printed_notes for row in self.rows])
         if notes:
             columns["notes"] = marks
-        return columns, legend + metric_legend, notes
+        return columns, model_legend + estimand_legend + metric_legend, notes
 
     def plot(self, *, over: Literal["time"] | None = None, ax: Any = None) -> Any:
         """Draw the intervals of all rows, or a score over time (needs matplotlib).

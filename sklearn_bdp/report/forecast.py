@@ -108,17 +108,7 @@ def forecast_report(
     HoldoutClosedError
         If a final report closed the holdout.
     """
-    training_data = holdout.context.cv_data
-    if training_data is None:
-        raise ValueError(
-            "The rows of a report are forecast from the training records of a search, which this "
-            "process does not know. Call fit() first. The holdout was not queried."
-        )
-    if holdout.account.settings.is_private:
-        raise ValueError(
-            "The rows of a report through noise are not forecast. preview() without scoring=, "
-            "compare= and by= shows the width of its first row. The holdout was not queried."
-        )
+    training_data = _forecast_data(holdout)
     models = dict(estimators)
     has_baseline = compare is not None and not isinstance(compare, str | bool)
     if has_baseline:
@@ -130,12 +120,7 @@ def forecast_report(
         if fitted_models is None:
             break
         baseline = fitted_models.pop(_BASELINE) if has_baseline else compare
-        sampled_rows = _rows_like_holdout(holdout, training_data.groups, fold)
-        sample = _TrainingSample(
-            holdout,
-            safe_indexing(training_data.X, sampled_rows),
-            safe_indexing(training_data.y, sampled_rows),
-        )
+        sample = _sample_of_fold(holdout, training_data, fold)
         plan = make_report_plan(
             sample, fitted_models, cv_scores, compare=baseline, training=None, **options
         )
@@ -147,6 +132,22 @@ def forecast_report(
             "report cannot be forecast. The holdout was not queried."
         )
     return tuple(map(_median_forecast, zip(*forecasts, strict=True)))
+
+
+def _forecast_data(holdout):
+    """Return the :class:`CVData` of a search; raise ValueError if no row can be forecast."""
+    training_data = holdout.context.cv_data
+    if training_data is None:
+        raise ValueError(
+            "The rows of a report are forecast from the training records of a search, which this "
+            "process does not know. Call fit() first. The holdout was not queried."
+        )
+    if holdout.account.settings.is_private:
+        raise ValueError(
+            "The rows of a report through noise are not forecast. preview() without scoring=, "
+            "compare= and by= shows the width of its first row. The holdout was not queried."
+        )
+    return training_data
 
 
 def _check_baseline(compare):
@@ -178,6 +179,19 @@ def _median_forecast(forecasts):
         proven=median_by_field["proven"],
         approximate=median_by_field["approximate"],
         method=first.method,
+    )
+
+
+def _sample_of_fold(holdout, training_data, fold):
+    """Return test records of a fold as :class:`_TrainingSample`, as many as holdout records.
+
+    ``training_data``: :class:`CVData`. ``fold``: :class:`TrainingFold`.
+    """
+    sampled_rows = _rows_like_holdout(holdout, training_data.groups, fold)
+    return _TrainingSample(
+        holdout,
+        safe_indexing(training_data.X, sampled_rows),
+        safe_indexing(training_data.y, sampled_rows),
     )
 
 

@@ -396,12 +396,12 @@ class PrecomputedPredictions:
         """Return the predictions at the positions in ``X``."""
         return self.values[np.asarray(X).ravel().astype(int)]
 
-    def unsupported_error(self, name: str, methods: Any) -> TypeError:
+    def unsupported_error(self, metric_name: str, method_names: Any) -> TypeError:
         """Return the error of a metric that needs another kind of predictions.
 
-        ``name``: name of the metric. ``methods``: names of the methods of a model that it can use.
+        ``method_names``: names of the methods of a model that the metric can use.
         """
-        required = " or ".join(_OUTPUT_OF_METHOD[method] for method in methods)
+        required = " or ".join(_OUTPUT_OF_METHOD[method_name] for method_name in method_names)
         provided = "numbers beyond [0, 1]"
         if hasattr(self, "predict_proba"):
             provided = "probabilities"
@@ -411,11 +411,11 @@ class PrecomputedPredictions:
             provided = "scores of labels"
         fix = _NAME_CLASSES
         if hasattr(self, "classes_"):
-            fix = f"Pass {' or '.join(f'model.{method}(X)' for method in methods)}"
+            fix = f"Pass {' or '.join(f'model.{method_name}(X)' for method_name in method_names)}"
             fix += ", or set scoring='accuracy'." if provided == "labels or numbers" else "."
         return TypeError(
-            f"scoring={name!r} reads {required}, and predictions are {provided}. {fix} The holdout "
-            "was not queried."
+            f"scoring={metric_name!r} reads {required}, and predictions are {provided}. {fix} The "
+            "holdout was not queried."
         )
 
 
@@ -889,56 +889,57 @@ def checked_model(name: str, model: Any, X: Any, y: Any, y_train: Any) -> Any:
     return _checked_predictions(name, model, y, y_train)
 
 
-def _checked_predictions(name, predictions, y, y_train):
+def _checked_predictions(predictions_name, predictions, y, y_train):
     """Return checked predictions of all records as a :class:`PrecomputedPredictions`.
 
-    Raise TypeError or ValueError for unsuitable predictions. ``name``: name of the predictions in
-    messages. ``y``: holdout targets, of which only the type and the shape are read. ``y_train``:
-    training targets, None if not known.
+    Raise TypeError or ValueError for unsuitable predictions, without quoting any. ``y``: holdout
+    targets, of which only the type and the shape are read. ``y_train``: training targets, None if
+    not known.
     """
-    _check_length(name, predictions, len(y))
-    check_supported_values(name, predictions)
+    _check_length(predictions_name, predictions, len(y))
+    check_supported_values(predictions_name, predictions)
     values = as_labels(predictions)
     targets = as_labels(y)
     if targets.ndim == 2:
-        return _checked_outputs(name, values, targets.shape[1], targets.dtype.kind)
+        return _checked_outputs(predictions_name, values, targets.shape[1], targets.dtype.kind)
     if values.dtype.kind in "OU":
-        check_targets(name, predictions)
+        check_targets(predictions_name, predictions)
     elif values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError(
-            f"predictions {name!r} must be finite, {np.sum(~np.isfinite(values)):,} of "
+            f"predictions {predictions_name!r} must be finite, {np.sum(~np.isfinite(values)):,} of "
             f"{values.size:,} are not. Predict these records, too, or fill them, as in "
             "np.where(np.isfinite(y_pred), y_pred, y_train.mean()). The holdout was not queried."
         )
     classes = classes_of(None, y_train)
     if y_train is None:
-        classes = _implied_classes(name, values, target_kind=targets.dtype.kind)
+        classes = _implied_classes(predictions_name, values, target_kind=targets.dtype.kind)
     checked_predictions = PrecomputedPredictions(values, classes)
     known_labels = np.asarray(getattr(checked_predictions, "classes_", ())).tolist()
     if values.ndim == 2:
-        _check_probabilities(name, values, len(known_labels))
+        _check_probabilities(predictions_name, values, len(known_labels))
     elif hasattr(checked_predictions, "predict"):
-        _check_labels(name, values, known_labels)
+        _check_labels(predictions_name, values, known_labels)
     return checked_predictions
 
 
-def _check_labels(name, values, known_labels):
+def _check_labels(predictions_name, values, known_labels):
     """Raise ValueError if a predicted label is not in ``known_labels``, unless this is empty."""
     if known_labels and not all(label in known_labels for label in np.unique(values).tolist()):
         raise ValueError(
-            f"{name} must be labels among {known_labels}, or numbers. The holdout was not queried."
+            f"{predictions_name} must be labels among {known_labels}, or numbers. The holdout was "
+            "not queried."
         )
 
 
-def _check_length(name, predictions, n):
+def _check_length(predictions_name, predictions, n):
     """Raise TypeError unless there is a prediction, or a row of them, for each of n records."""
     try:
         shape = np.shape(predictions)
     except ValueError:  # rows of several lengths
         shape = ()
     if len(shape) not in (1, 2) or shape[0] != n:
-        allowed = "predictions" if name == "y_pred" else "a fitted model or predictions"
-        parameter = "compare" if name == "baseline" else repr(name)
+        allowed = "predictions" if predictions_name == "y_pred" else "a fitted model or predictions"
+        parameter = "compare" if predictions_name == "baseline" else repr(predictions_name)
         raise TypeError(
             f"{parameter} must be {allowed} of the {n} holdout records in their order, got "
             f"{type(predictions).__name__} of shape {shape}. Predict X[search.holdout_indices_] "
@@ -946,7 +947,7 @@ def _check_length(name, predictions, n):
         )
 
 
-def _implied_classes(name, values, *, target_kind):
+def _implied_classes(predictions_name, values, *, target_kind):
     """Return ``[0, 1]`` if predictions may be labels or probabilities of these classes, else None.
 
     ``values``: the predictions. ``target_kind``: NumPy kind of the targets' type, such as "i" or
@@ -955,7 +956,7 @@ def _implied_classes(name, values, *, target_kind):
     has_number_targets = target_kind in "iubf"
     if (values.dtype.kind in "iubf") != has_number_targets:
         raise ValueError(
-            f"{name} must hold labels like the targets, which are "
+            f"{predictions_name} must hold labels like the targets, which are "
             f"{'numbers' if has_number_targets else 'text'}, or chances of known classes. "
             f"{_NAME_CLASSES}"
         )
@@ -963,21 +964,21 @@ def _implied_classes(name, values, *, target_kind):
     return [0, 1] if values.ndim == 1 and may_be_binary else None
 
 
-def _check_probabilities(name, values, n_classes):
+def _check_probabilities(predictions_name, values, n_classes):
     """Raise ValueError unless a table has one column per class, and rows that sum to 1."""
     if values.shape[1] != n_classes:
         raise ValueError(
-            f"predictions {name!r} must have a column for each of {n_classes} classes, "
+            f"predictions {predictions_name!r} must have a column for each of {n_classes} classes, "
             f"got {values.shape[1]}. {_NAME_CLASSES}"
         )
     if not _are_probabilities(values):
         raise ValueError(
-            f"{name} must be probabilities, with a sum of 1 for each record. The holdout was not "
-            "queried."
+            f"{predictions_name} must be probabilities, with a sum of 1 for each record. The "
+            "holdout was not queried."
         )
 
 
-def _checked_outputs(name, values, n_outputs, target_kind):
+def _checked_outputs(predictions_name, values, n_outputs, target_kind):
     """Return checked predictions of several outputs as a :class:`PrecomputedPredictions`.
 
     ``values``: the predictions, of shape (n, n_outputs). ``target_kind``: NumPy kind of the
@@ -986,11 +987,13 @@ def _checked_outputs(name, values, n_outputs, target_kind):
     """
     if values.ndim != 2 or values.shape[1] != n_outputs or values.dtype.kind not in "biuf":
         raise ValueError(
-            f"{name} must hold numbers, with a column for each of the {n_outputs} outputs, got "
-            f"shape {values.shape}. The holdout was not queried."
+            f"{predictions_name} must hold numbers, with a column for each of the {n_outputs} "
+            f"outputs, got shape {values.shape}. The holdout was not queried."
         )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError(f"predictions {name!r} must be finite. The holdout was not queried.")
+        raise ValueError(
+            f"predictions {predictions_name!r} must be finite. The holdout was not queried."
+        )
     has_scores = values.dtype.kind == "f" and target_kind in "biu"
     response = "decision_function" if has_scores else "predict"
     return PrecomputedPredictions(values, None, output_response=response)
@@ -1004,7 +1007,7 @@ def _are_probabilities(values):
 
 
 def check_predictions(y_pred: Any, y: Any, y_train: Any, **texts: str | None) -> Any:
-    """Return checked predictions of the holdout records.
+    """Return checked predictions of the holdout records; errors do not quote any of them.
 
     Parameters
     ----------

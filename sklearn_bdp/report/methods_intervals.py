@@ -314,8 +314,8 @@ def assumption_sentences(report, proven_rows, approximate_rows):
     if conditions:
         yield f"{verb} {listed(conditions)}."
     if approximate_rows:
-        intervals = "Approximate intervals" if proven_rows else "They"
-        yield f"{intervals} also require a large number of {unit_name}."
+        intervals_text = "Approximate intervals" if proven_rows else "They"
+        yield f"{intervals_text} also require a large number of {unit_name}."
 
 
 def _sampling_assumption(report, subject, *, is_order_free):

@@ -1028,7 +1028,7 @@ def _max_group_records(holdout, training, dependence):
 
 
 def _check_plan(plan, holdout, training):
-    """Raise an error if public facts or placeholder records show that a row cannot be computed.
+    """Raise an error if a statement or a model of the plan fails a check before closing.
 
     ``training``: the training records as ``(X, y)`` or ``(X, y, groups)``, or None.
     """

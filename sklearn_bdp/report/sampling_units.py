@@ -73,7 +73,9 @@ class SamplingUnits:
         unit_of_component = order_rng.permutation(int(component_codes.max()) + 1)
         unit_of_record = unit_of_component[component_codes]
         unit_sizes = np.bincount(unit_of_record)
-        unit_starts = np.cumsum(unit_sizes) - unit_sizes  # number of records in earlier units
+        unit_starts = (
+            np.cumsum(unit_sizes) - unit_sizes
+        )  # first positions of units in ``positions_by_unit``
         # The choice of one record has a random stream of its own (theory G19).
         choice_rng = np.random.default_rng([seed, 2])
         positions_by_unit = np.lexsort((choice_rng.random(n), unit_of_record))
