@@ -129,7 +129,7 @@ class ApproximateRows:
         return ends, list(row.notes)
 
     def uses_unclipped_errors(self, statement: Statement) -> bool:
-        """Return whether the metric clips errors and unclipped ones can be used (theory G31)."""
+        """Return whether the metric clips errors of one output and no prediction fails."""
         return self._unclipped_statistic_and_data(statement) is not None
 
     def unclipped_value(self, statement: Statement) -> float:

@@ -154,7 +154,7 @@ def auc_limits(
 
 
 def class_mean_limits(
-    evaluation: Any, positions: Array, log_alpha: float, *, model: Any, n: int
+    evaluation: Any, positions: Array, log_alpha: float, *, dependence: Any, n: int
 ) -> tuple[float, float]:
     """Return limits in [0, 1] of a mean over classes, or of a score that is the same on all data.
 
@@ -166,7 +166,7 @@ def class_mean_limits(
         Positions of independent records. Not used for a constant score.
     log_alpha : float
         Log of the failure probability of both limits.
-    model : CorrelationModel
+    dependence : CorrelationModel
         Dependence of the holdout records.
     n : int
         Number of holdout records.
@@ -180,7 +180,7 @@ def class_mean_limits(
         class_floors = tuple(class_counts.tolist())
         tail_options["class_floors"] = class_floors
         unit_score = evaluation.score_inputs.value(class_floors, positions_as_row)
-    tail = score_tail(model, n, **tail_options)
+    tail = score_tail(dependence, n, **tail_options)
     unit_scores = np.array([unit_score])
     lower, upper = tail.limits(unit_scores, unit_scores, np.array([log_alpha - math.log(2.0)]))
     return float(lower[0]), float(upper[0])

@@ -64,7 +64,7 @@ class ScorerMetric(Metric):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A metric as the rows of a report show it."""
+    """A metric, its name in the rows of a report, and its positive class."""
 
     name: str  # as rows name it
     metric: Any  # a Metric
@@ -73,17 +73,17 @@ class Measure:
 
     @property
     def is_mean(self) -> bool:
-        """Whether it is a mean of scores of records, each in [0, 1] after rescaling."""
+        """Whether the metric is a mean of record scores, each in [0, 1] after rescaling."""
         return self.metric.is_mean
 
     @property
     def is_ratio_of_sums(self) -> bool:
-        """Whether it is the ratio of two sums over records."""
+        """Whether the metric is a mean over records or a ratio of two sums over records."""
         return self.metric.is_mean or self.metric.is_ratio
 
     @property
     def is_recomputed(self) -> bool:
-        """Whether its values can only be computed by calling a scorer."""
+        """Whether values of the metric can only be computed by calling a scorer."""
         return self.metric.unit_statistic is GENERIC and not self.is_ratio_of_sums
 
     @property
@@ -99,7 +99,7 @@ class Measure:
 
     @property
     def score_range(self) -> tuple[float, float]:
-        """Ends of the range of a mean in score units; (0, 1) for any other metric."""
+        """Ends of the range in score units if the metric is a mean; (0, 1) otherwise."""
         return (self.metric.lower, self.metric.upper) if self.metric.is_mean else (0.0, 1.0)
 
 
@@ -450,7 +450,10 @@ class ScoredRecords:
         self.failing: dict[str, Any] = {}
 
     def model_and_data(self, model_name: str) -> tuple[Any, Any]:
-        """Return a model and the records in the form of its input."""
+        """Return a model and its input: ``X``, or positions for precomputed predictions.
+
+        Positions have the shape (n, 1). Other models are copied if they can be.
+        """
         model = self.models[model_name]
         if isinstance(model, PrecomputedPredictions):
             return model, np.arange(len(self.y))[:, None]
@@ -774,7 +777,7 @@ def _unmet_requirement(measure: Measure, model: Any) -> str:
     """
     metric = measure.metric
     model_type_name = type(model).__name__
-    predicts_clusters = _is_estimator_without_classes(model) and is_clusterer(model)
+    predicts_clusters = _is_sklearn_non_classifier(model) and is_clusterer(model)
     if predicts_clusters and (metric.is_ratio or metric.needs_positive_predictions):
         return f"a model of the targets, got the clusters of {model_type_name}"
     # Labels are precomputed predictions in one column, else the classes of the model.
@@ -790,7 +793,7 @@ def _unmet_requirement(measure: Measure, model: Any) -> str:
     return ""
 
 
-def _is_estimator_without_classes(model):
+def _is_sklearn_non_classifier(model):
     """Return whether a model is an estimator of scikit-learn, but not a classifier."""
     return isinstance(model, BaseEstimator) and not is_classifier(model)
 
@@ -802,7 +805,7 @@ def _unmet_requirement_of_labels(measure, model, labels, is_label_vector):
     """
     if labels.dtype.kind == "f" and (labels % 1.0 > 0.0).any():
         return "labels, got predictions that are other numbers"
-    if _is_estimator_without_classes(model) and is_regressor(model):
+    if _is_sklearn_non_classifier(model) and is_regressor(model):
         return f"labels, got the numbers of {type(model).__name__}"
     if is_label_vector and isinstance(labels[0], str) != isinstance(measure.pos_label, str):
         return f"pos_label= of the type of the labels, got pos_label={measure.pos_label!r}"

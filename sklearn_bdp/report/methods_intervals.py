@@ -370,7 +370,7 @@ def _proof_of(row):
 
 
 def _method_sentences(report, proven_rows):
-    """Yield a sentence on each method of proven intervals, with the estimates it was used for."""
+    """Yield a sentence on each method of proven intervals, and on its rows unless it has all."""
     rows_by_method = {}
     for row in proven_rows:
         rows_by_method.setdefault(_proof_of(row), []).append(row)

@@ -66,7 +66,7 @@ def described_model(report, model):
 
 
 def is_in_time(report):
-    """Return whether the units are dates, each judged given its past."""
+    """Return whether the units are dates, with scores conditional on the past."""
     return GIVEN_PAST in report.rows[0].target
 
 

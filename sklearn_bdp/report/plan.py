@@ -685,7 +685,7 @@ def _with_query_metric(measure, model, y_train):
 
 
 class _ResolvedModels(NamedTuple):
-    """Models of a report, with the names that its rows give them."""
+    """Models and baseline of a report by their names in its rows."""
 
     models: dict[str, Any]  # by name
     baseline: str | None  # name of the model that others are compared with; None without one

@@ -142,8 +142,9 @@ class ProvenRows:
         if statement.proven == TAIL:
             is_binary = metric.is_binary and len(statement.models) == 1
             tail = ModelTail(self.dependence_model, len(numerators), binary=is_binary)
-            mean = np.array([min(1.0, float(np.mean(self.units.record_weights * numerators)))])
-            lower, upper = tail.limits(mean, mean, np.array([log_alpha - math.log(2.0)]))
+            weighted_mean = float(np.mean(self.units.record_weights * numerators))
+            means = np.array([min(1.0, weighted_mean)])
+            lower, upper = tail.limits(means, means, np.array([log_alpha - math.log(2.0)]))
             return float(lower[0]), float(upper[0])
         unit_interval = UNIT_INTERVALS[statement.proven]
         return unit_interval(
@@ -170,7 +171,9 @@ class ProvenRows:
                 bets=not self.plan.dependence.startswith("stratified"),
             )
         n = len(self.records.y)
-        return class_mean_limits(evaluation, positions, log_alpha, model=self.dependence_model, n=n)
+        return class_mean_limits(
+            evaluation, positions, log_alpha, dependence=self.dependence_model, n=n
+        )
 
     def _drawn_positions(self, statement):
         """Return the positions of the records drawn from units, those in the subgroup if any."""

@@ -73,9 +73,8 @@ class SamplingUnits:
         unit_of_component = order_rng.permutation(int(component_codes.max()) + 1)
         unit_of_record = unit_of_component[component_codes]
         unit_sizes = np.bincount(unit_of_record)
-        unit_starts = (
-            np.cumsum(unit_sizes) - unit_sizes
-        )  # first positions of units in ``positions_by_unit``
+        # Index of each unit's first record in an array that is sorted by unit.
+        unit_starts = np.cumsum(unit_sizes) - unit_sizes
         # The choice of one record has a random stream of its own (theory G19).
         choice_rng = np.random.default_rng([seed, 2])
         positions_by_unit = np.lexsort((choice_rng.random(n), unit_of_record))
@@ -105,7 +104,7 @@ class SamplingUnits:
 
     @property
     def are_dates(self) -> bool:
-        """Whether the units are dates, each judged given its past (theory G26)."""
+        """Whether the units are dates, with scores conditional on the past (theory G26)."""
         return self.scheme.calendar is not None
 
     def count(self, mask: Array) -> int:
