@@ -217,8 +217,8 @@ class TrainingData:
         """
         if compare_rows:
             for X_train, y_train in self.tables:
-                n_shared, n_by_chance = count_shared_rows(X_train, y_train, X_holdout, y_holdout)
-                if n_shared > n_by_chance:
+                n_shared, max_by_chance = count_shared_rows(X_train, y_train, X_holdout, y_holdout)
+                if n_shared > max_by_chance:
                     return "rows"
         train_model = self.correlation_model
         if train_model is not None and count_shared_labels(holdout_model, train_model)[0]:
@@ -331,11 +331,11 @@ class TrainingRowRegistry:
         if self.drawn and is_known_group.any() and not is_known_group.all():
             OVERLAP_FINDINGS["groups"].warn()
             return RELABELED_GROUPS_ASSUMPTION
-        has_rows_only = training_data.correlation_model is None and not training_data.has_classes
-        is_known = (self.drawn or has_rows_only) and min(
+        is_rows_only = training_data.correlation_model is None and not training_data.has_classes
+        has_only_known_rows = (self.drawn or is_rows_only) and min(
             known_fractions.values(), default=1.0
         ) == 1.0
-        return "" if is_known or training_data.digest in self._data_digests else None
+        return "" if has_only_known_rows or training_data.digest in self._data_digests else None
 
     def _known_row_fractions(self, training_data):
         """Return the fraction of known rows of each table that has digests, by table position."""
@@ -372,7 +372,7 @@ class TrainingRowRegistry:
         ``scored_data``: its first table has the records to be scored. Nothing is checked unless the
         caller passed training and holdout records to the same fit.
         """
-        if not self.both_parts_given:  # otherwise the error reveals nothing new
+        if not self.both_parts_given:  # the error would reveal which records are in the holdout
             return
         self._hash_pending()
         X_scored, y_scored = scored_data.tables[0]
@@ -381,15 +381,16 @@ class TrainingRowRegistry:
         unknown_indices = np.flatnonzero(~np.isin(digests_with_targets, known_digests))
         if unknown_indices.size:
             y_unknown = None if y_scored is None else safe_indexing(y_scored, unknown_indices)
-            n_shared, n_by_chance = count_shared_rows(
+            n_shared, max_by_chance = count_shared_rows(
                 safe_indexing(X_scored, unknown_indices), y_unknown, X_holdout, y_holdout
             )
             # If records of the fit are all distinct, equality by chance is excluded.
             if n_shared == unknown_indices.size:
                 holdout_digests = row_digests(X_holdout, None if y_unknown is None else y_holdout)
                 fit_digests = np.concatenate([holdout_digests, known_digests])
-                n_by_chance = 0 if np.unique(fit_digests).size == fit_digests.size else n_by_chance
-            if n_shared > n_by_chance:
+                is_distinct = np.unique(fit_digests).size == fit_digests.size
+                max_by_chance = 0 if is_distinct else max_by_chance
+            if n_shared > max_by_chance:
                 raise HOLDOUT_RECORDS_SCORED.error(count=n_shared)
 
     def record_fingerprints(self, X: Any, y: Any) -> Any:
@@ -429,9 +430,9 @@ def check_fingerprints(fingerprints: Any, X: Any, y: Any) -> None:
     names, holdout_fingerprints = fingerprints
     names = names if is_frame(X) and names and names <= {*map(str, X.columns)} else None
     has_fingerprint = np.isin(row_digests(X, y, names=names) >> np.uint64(48), holdout_fingerprints)
-    n_by_chance = has_fingerprint.size * len(holdout_fingerprints) / 2**16
+    expected_by_chance = has_fingerprint.size * len(holdout_fingerprints) / 2**16
     if has_fingerprint.sum() > max(
-        0.5 * has_fingerprint.size, n_by_chance + 4.0 * np.sqrt(n_by_chance)
+        0.5 * has_fingerprint.size, expected_by_chance + 4.0 * np.sqrt(expected_by_chance)
     ):
         raise HOLDOUT_RECORDS_SCORED.error(count=int(has_fingerprint.sum()))
 

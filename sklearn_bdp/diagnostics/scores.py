@@ -174,16 +174,18 @@ def run_dependence_test(
         the training records, else in the order of the caller's rows. None without a test, and if
         the test reads labels.
     """
-    model = holdout_split.train_model
-    declared_model = holdout_split.model if model is None else model
+    train_model = holdout_split.train_model
+    declared_model = holdout_split.model if train_model is None else train_model
     has_strength = declares_time(declared_model) or declares_influence(declared_model)
-    scheme = holdout_split.scheme if model is None else holdout_split.train_scheme
+    scheme = holdout_split.scheme if train_model is None else holdout_split.train_scheme
     is_independent = scheme.has_independent_records
     has_coordinates = holdout_split.coordinates is not None and is_independent
-    tests_groups = has_coordinates or (isinstance(model, Groups) and not is_independent)
+    tests_groups = has_coordinates or (isinstance(train_model, Groups) and not is_independent)
     has_classes = is_classifier(estimator)
-    labels = np.asarray(holdout_split.y) if has_classes and np.ndim(holdout_split.y) == 1 else None
-    has_order = tests_groups or (is_independent and not _has_adjacent_labels(labels))
+    class_labels = (
+        np.asarray(holdout_split.y) if has_classes and np.ndim(holdout_split.y) == 1 else None
+    )
+    has_order = tests_groups or (is_independent and not _has_adjacent_labels(class_labels))
     # Dates given their past, and nodes given the rest, may depend on each other in any way.
     allows_dependence = scheme.in_time_order or holdout_split.scheme.is_conditional
     is_testable = (
@@ -204,7 +206,7 @@ def run_dependence_test(
     elif is_testable and tests_groups:
         scores = score_shuffled(len(row_order)) if scores_and_folds is None else scores_and_folds[0]
         report_and_scores = _test_groups(
-            declared_model, scores, labels, row_order, holdout_split.coordinates
+            declared_model, scores, class_labels, row_order, holdout_split.coordinates
         )
     elif is_testable:
         report_and_scores = _test_row_order(score_shuffled, row_order, groups, scores_and_folds)
@@ -575,8 +577,8 @@ def check_later_rows(model, X, dates, *, name):
     unique_dates = np.unique(dates)
     if len(unique_dates) < MIN_TRAINING_ROWS:
         return
-    n_dates = max(4, MAX_BATCH_SIZE * len(unique_dates) // len(dates))
-    batch_dates = unique_dates[(len(unique_dates) - n_dates) // 2 :][:n_dates]
+    n_batch_dates = max(4, MAX_BATCH_SIZE * len(unique_dates) // len(dates))
+    batch_dates = unique_dates[(len(unique_dates) - n_batch_dates) // 2 :][:n_batch_dates]
     batch_indices = np.flatnonzero(np.isin(dates, batch_dates))
     is_late = dates[batch_indices] > batch_dates[(len(batch_dates) - 1) // 2]
     changed_indices = batch_indices.copy()
@@ -622,8 +624,10 @@ def non_sklearn_components(model):
     components = [model]
     foreign_components = []
     if isinstance(model, BaseEstimator):
-        values = model.get_params(deep=True).values()
-        components += [value for value in values if hasattr(value, "fit") or callable(value)]
+        parameter_values = model.get_params(deep=True).values()
+        components += [
+            value for value in parameter_values if hasattr(value, "fit") or callable(value)
+        ]
     for component in components:
         # Functions and classes have a module of their own.
         definition = component if hasattr(component, "__qualname__") else type(component)

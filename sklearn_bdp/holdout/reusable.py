@@ -837,7 +837,7 @@ class ReusableHoldout:
         if cv_score is not None:
             return metric, None, check_cv_score(metric, cv_score)
         with self.account.read_transaction() as ledger_state:
-            return metric, None, ledger_state.last_value(submitter, metric_key(metric))
+            return metric, None, ledger_state.latest_score(submitter, metric_key(metric))
 
     def _check_training_predictions(self, training_predictions, public_targets):
         """Return training targets, an object that predicts as given, and groups or None.

@@ -188,7 +188,7 @@ class SQLiteBackend(Backend):
         if len(headers) != 1 or len(heads) != 1:
             raise corrupted_error(self, "its header or its head is missing")
         ((header, header_digest),) = headers
-        ((number, digest, known_digest),) = heads
+        ((last_number, last_digest, known_digest),) = heads
         # The caller rejects numbers below 1, which this package does not write. With OR in one
         # statement, SQLite would scan the whole log.
         rows = connection.execute("SELECT * FROM log WHERE number < 1").fetchall()
@@ -198,7 +198,7 @@ class SQLiteBackend(Backend):
         return LedgerContents(
             header=header,
             header_digest=header_digest,
-            head=(number, digest),
+            head=(last_number, last_digest),
             known_digest=header_digest if after_number == 0 else known_digest,
             rows=list(map(Row._make, rows)),
         )

@@ -402,7 +402,7 @@ class Ledger:
         if not is_intact:
             raise corrupted_error(self.backend, f"the chain breaks at entry {number}")
 
-    def _load(self, after_number, limit):
+    def _load_rows(self, after_number, limit):
         """Return the rows of entries with numbers above ``after_number``, at most ``limit``.
 
         Raise LedgerCorruptedError unless they are the entries that were verified earlier.
@@ -485,7 +485,7 @@ class Ledger:
             )
         # A header of another version may lack fields.
         with contextlib.suppress(KeyError, AttributeError, ValueError):
-            return LedgerState(header, contents.header_digest, self._load)
+            return LedgerState(header, contents.header_digest, self._load_rows)
         raise corrupted_error(self.backend, "its header cannot be read")
 
     def _check_chain(self, header, contents):

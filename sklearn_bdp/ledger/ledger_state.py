@@ -148,8 +148,8 @@ class LedgerState:
         Parsed header of the ledger.
     header_digest : str
         Digest of the header.
-    load : callable
-        ``load(after_number, limit)`` returns the rows of entries with numbers above
+    load_rows : callable
+        ``load_rows(after_number, limit)`` returns the rows of entries with numbers above
         ``after_number``, at most ``limit``.
     """
 
@@ -157,7 +157,7 @@ class LedgerState:
     _write: Any = None
 
     def __init__(
-        self, header: dict[str, Any], header_digest: str, load: Callable[[int, int], list[Row]]
+        self, header: dict[str, Any], header_digest: str, load_rows: Callable[[int, int], list[Row]]
     ) -> None:
         self.header = header
         self.head = (0, header_digest)  # number and digest of the last entry
@@ -166,7 +166,7 @@ class LedgerState:
         self.digests: list[str] = []  # of entries 1, 2, ...
         self._unparsed_batch: Row | None = None  # latest batch, if it was not parsed
         self._header_digest = header_digest
-        self._load = load
+        self._load = load_rows
         #: Entries that were parsed last, by number.
         self._parsed_entries: collections.OrderedDict[int, Entry] = collections.OrderedDict()
         self._index = _Index()
@@ -348,7 +348,7 @@ class LedgerState:
                         answers[key, cv_score, metric] = answer
         return answers
 
-    def last_value(self, submitter: str | None, metric: str | None) -> float | None:
+    def latest_score(self, submitter: str | None, metric: str | None) -> float | None:
         """Return the latest verified score of a submitter's predictions on a metric, or None.
 
         The score is in [0, 1].
@@ -358,12 +358,12 @@ class LedgerState:
         number = self._index.latest_entry(submitter, metric)
         if number is None:
             return None
-        values = [
+        scores = [
             answer.value
             for answer in self.entry(number).answers
             if (answer.submitter, answer.metric) == (submitter, metric)
         ]
-        return values[-1]
+        return scores[-1]
 
     def notes(self, name: Any) -> list[Any]:
         """Return contents of all notes with a name (:class:`SystemNote` or str), oldest first."""
@@ -439,15 +439,15 @@ def parse_entry(row: Any, *, previous_totals: LedgerTotals | None) -> Entry:
         An error of any class, if the row is not an entry.
     """
     number, entry_kind, content, answers, _, commitment, digest = row
-    fields: Any = parse_json(content) if isinstance(content, str) else None
+    parsed_content: Any = parse_json(content) if isinstance(content, str) else None
     if entry_kind in ("note", "fact"):
         if answers != "[]":
             raise ValueError("a note has no answers")
-        note = _parse_note(fields, is_system_note=entry_kind == "fact")
+        note = _parse_note(parsed_content, is_system_note=entry_kind == "fact")
         return Entry(number, digest, commitment, None, (), note)
     if entry_kind != "batch":
         raise ValueError("no kind of entry")
-    record = content if fields is None else BatchRecord.from_content(fields)
+    record = content if parsed_content is None else BatchRecord.from_content(parsed_content)
     if isinstance(answers, str):
         is_without_answers = answers == "[]" and record.size == 0
         answers = () if is_without_answers else Answers.from_stored(parse_json(answers), record)
@@ -456,15 +456,16 @@ def parse_entry(row: Any, *, previous_totals: LedgerTotals | None) -> Entry:
     return Entry(number, digest, commitment, record, answers, None)
 
 
-def _parse_note(fields, *, is_system_note):
+def _parse_note(parsed_note, *, is_system_note):
     """Return the name and the content of a note from its parsed JSON.
 
     The name is a :class:`SystemNote` or a str. Raises an error if the JSON is not a note.
     """
-    name = SystemNote(fields["name"]) if is_system_note else fields["name"]
-    if fields.keys() != {"name", "content"} or not isinstance(fields["name"], str):
+    name = SystemNote(parsed_note["name"]) if is_system_note else parsed_note["name"]
+    has_fields = parsed_note.keys() == {"name", "content"}
+    if not has_fields or not isinstance(parsed_note["name"], str):
         raise ValueError("no note")
-    return name, fields["content"]
+    return name, parsed_note["content"]
 
 
 def _check_continuation(record, answers, previous_totals):

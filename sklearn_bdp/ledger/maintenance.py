@@ -238,17 +238,17 @@ def _convert(contents: LedgerContents) -> tuple[str, str, list[Row]]:
         older_header | {"format": FORMAT, "columns": None, "upgraded_from": older_header["format"]}
     )
     header_digest = chain.link("header", header_text)
-    digest = header_digest
-    rows = []
+    last_digest = header_digest
+    converted_rows = []
     for row in contents.rows:
         content = row.content
         if row.kind == "batch":
             content = _with_finding(content)
         elif row.kind == "fact":
             content = _with_charge(content)
-        digest = chain.link(digest, row.kind, content, row.answers, row.commitment)
-        rows.append(row._replace(content=content, digest=digest))
-    return header_text, header_digest, rows
+        last_digest = chain.link(last_digest, row.kind, content, row.answers, row.commitment)
+        converted_rows.append(row._replace(content=content, digest=last_digest))
+    return header_text, header_digest, converted_rows
 
 
 def _has_uncharged_report(contents):

@@ -173,10 +173,10 @@ class PostgreSQLBackend(Backend):
                 # Name of the holdout that has this name or these records already, or None.
                 (recorded_holdout,) = self._execute(connection, create_sql, values).fetchone()
                 if recorded_holdout is None:
-                    head = head_of(header_digest, ())
+                    expected_head = head_of(header_digest, ())
                     for row in rows:
-                        self._append_row(connection, head, row)
-                        head = (row.number, row.digest)
+                        self._append_row(connection, expected_head, row)
+                        expected_head = (row.number, row.digest)
                     self._execute(connection, "COMMIT")
             finally:
                 self._roll_back(session)
@@ -288,21 +288,21 @@ class PostgreSQLBackend(Backend):
 
         Ledgers of version 0.1 in any schema that this role can read are included.
         """
-        names = set()
+        holdout_names = set()
         with self._raising_ledger_errors(), self._free_session() as session:
             self._begin(session, "BEGIN READ ONLY")
             try:
                 for relations in self._readable_relations(session.connection):
-                    rows = self._query(
+                    name_rows = self._query(
                         session.connection,
                         "SELECT holdout FROM {schema}.{ledger}",
                         None,
                         relations=relations,
                     )
-                    names |= {name for (name,) in rows}
+                    holdout_names |= {name for (name,) in name_rows}
             finally:
                 self._roll_back(session)
-        return sorted(names)
+        return sorted(holdout_names)
 
     def _readable_relations(self, connection):
         """Yield names of a schema and of its tables or views of ledgers and of entries.
@@ -341,12 +341,12 @@ class PostgreSQLBackend(Backend):
             self._relations = None
             return None
         # known_digest: digest of entry ``after_number``, None if it is missing.
-        header, header_digest, number, digest, known_digest = header_and_head
+        header, header_digest, last_number, last_digest, known_digest = header_and_head
         rows = [Row(*row) for row in self._query(connection, sql_texts.ENTRIES, parameters)]
         return LedgerContents(
             header=header,
             header_digest=header_digest,
-            head=(number, digest),
+            head=(last_number, last_digest),
             known_digest=known_digest if after_number else header_digest,
             rows=rows,
         )
