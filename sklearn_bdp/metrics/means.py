@@ -30,13 +30,7 @@ from sklearn_bdp.metrics.planned_scores import (
     normal_error_scores,
     pinball_loss_of_quantile,
 )
-from sklearn_bdp.metrics.statistics import (
-    HIT_SHARE,
-    class_outcomes,
-    mean_loss,
-    pinball_statistic,
-    top_k_statistic,
-)
+from sklearn_bdp.metrics.statistics import HIT_SHARE, class_outcomes, mean_loss, pinball_statistic
 from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 
 #: Clipping is noticeable if it changes the training score by more than this fraction of it.
@@ -223,6 +217,7 @@ class TopKAccuracy(MeanMetric):
     number_option: ClassVar[str] = "k"
     number_type: ClassVar[type[int] | type[float]] = int
     bounds_differences: ClassVar[bool] = True
+    unit_statistic: ClassVar[Statistic] = HIT_SHARE
     target_types: ClassVar[tuple[str, ...]] = _CLASS_TARGETS
 
     k: int = 2
@@ -238,10 +233,7 @@ class TopKAccuracy(MeanMetric):
 
     @classmethod
     def without_range(cls, name, options):
-        k = options.get("k", 2)
-        return dataclasses.replace(
-            super().without_range(name, options), own_statistic=top_k_statistic(k)
-        )
+        return cls.build(name, classes=None, y=None, options=options)
 
     def record_scores(self, estimator, X, y):
         """Return 1 if the target of a record is among its top ``k`` classes, else 0.

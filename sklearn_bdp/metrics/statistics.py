@@ -116,25 +116,3 @@ def pinball_statistic(alpha: float) -> Statistic:
         corrects_skewness=(True, True),
         dates=DateFacts(min_outcome_dates=10, outcome_masks=side_outcomes),
     )
-
-
-def top_k_statistic(k: int) -> Statistic:
-    """Return the statistic of top-k accuracy, from probabilities of all classes."""
-
-    def is_among_likeliest(y, predictions):
-        probability_of_class = predictions[np.arange(len(y)), y.astype(int)]
-        return (predictions > probability_of_class[:, np.newaxis]).sum(axis=1) < k
-
-    def outcome_masks(y, predictions):
-        is_hit = is_among_likeliest(y, predictions)
-        return [
-            (f"record{{s}} whose class is among the {k} likeliest", is_hit),
-            (f"record{{s}} whose class is not among the {k} likeliest", ~is_hit),
-        ]
-
-    return Statistic(
-        response="all_chances",
-        left_out=ratio(is_among_likeliest),
-        scale="unit",
-        outcome_masks=outcome_masks,
-    )

@@ -70,7 +70,6 @@ CASES = {
     "neg_mean_gamma_deviance": ("real", "values", metrics.mean_gamma_deviance, {}),
     "net_benefit_0.3": ("two", "chances", benefit, {}),
     "neg_mean_pinball_loss_0.8": ("real", "values", metrics.mean_pinball_loss, {"alpha": 0.8}),
-    "top_k_accuracy_2": ("three", "all_chances", metrics.top_k_accuracy_score, {"k": 2}),
 }  # fmt: skip
 
 

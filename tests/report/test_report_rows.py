@@ -24,6 +24,7 @@ from sklearn.metrics import (
     precision_score,
     recall_score,
     roc_auc_score,
+    top_k_accuracy_score,
 )
 from sklearn.model_selection import KFold, StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler, scale
@@ -1000,6 +1001,19 @@ def test_methods_count_records_groups_and_subgroups():
     assert "death = yes" in methods
     assert report.positives == ("death = yes", y.sum())
     assert "half=0 (50 groups" in methods
+
+
+def test_top_k_accuracy_of_tied_probabilities_is_that_of_scikit_learn():
+    X, y = make_classification(900, n_classes=4, n_informative=6, random_state=0)
+    tree = DecisionTreeClassifier(random_state=0).fit(X[:400], y[:400])
+    [row] = (
+        ReusableHoldout(X[400:], y[400:])
+        .final_report({"tree": tree}, scoring="top_k_accuracy_2", training=(X[:400], y[:400]))
+        .rows
+    )
+    expected = top_k_accuracy_score(y[400:], tree.predict_proba(X[400:]), k=2)
+    assert row.value == pytest.approx(expected)
+    assert row.proven[0] < expected < row.proven[1]
 
 
 def test_methods_do_not_show_seeds_of_models():
