@@ -156,7 +156,7 @@ def auc_limits(
 def class_mean_limits(
     evaluation: Any, positions: Array, log_alpha: float, *, dependence: Any, n: int
 ) -> tuple[float, float]:
-    """Return limits in [0, 1] of a mean over classes, or of a score that is the same on all data.
+    """Return limits in [0, 1] of a mean over classes, or of a score that is always the same.
 
     Parameters
     ----------

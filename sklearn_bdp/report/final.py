@@ -247,8 +247,8 @@ def _proven_answers(plan, rows, context, code_length):
 def _scale_by_quantity_name(proven_rows):
     """Return the tuple (name, low, high) of each quantity by its name; ends are in score units.
 
-    ``proven_rows``: pairs of a statement and its row in JSON. The range of a difference between
-    two models' means is widened to contain the values and interval ends of all its rows.
+    ``proven_rows``: pairs of a statement and its row in JSON. The range of a difference of scores
+    that are neither means nor ratios is widened to contain all its rows and their intervals.
     """
     scales: dict[str, tuple[str, float, float]] = {}
     for statement, row in proven_rows:

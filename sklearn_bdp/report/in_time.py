@@ -283,7 +283,7 @@ def record_dates(holdout: Any) -> Any:
 
 
 def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
-    """Return predictions in the order of the holdout records, to which dates assign them.
+    """Return predictions in the order of the holdout records, aligned by date if they have dates.
 
     Models are returned unchanged, and so are predictions without dates or with the index of
     ``holdout.X``. ``name``: name of the predictions in messages. Raise ValueError if the dates do

@@ -243,8 +243,8 @@ def _reads_one_class(metric: Metric) -> bool:
 def _must_call_scorer(metric, scorer, classes, n_outputs):
     """Return whether a score is computed by calling the scorer, not by the metric's statistic.
 
-    It is for several outputs, and for a metric of one class unless the model has two classes. Raise
-    ValueError if ``scorer`` is None then, and for ROC AUC unless the model has two classes.
+    It is for several outputs, and for a metric of one class if there are ``classes``, but not two.
+    Raise ValueError if ``scorer`` is None then, and for ROC AUC if there are not two classes.
     """
     if n_outputs > 1:
         if scorer is None:
@@ -695,7 +695,7 @@ def _predict_codes(model, X, code_of_label):
 def compute_score(
     measure: Measure, records: ScoredRecords, model_name: str, weights: Any = None
 ) -> float:
-    """Return the score of a model in score units; NaN if no record has a positive weight.
+    """Return the score of a model in score units; it may be NaN.
 
     Parameters
     ----------
