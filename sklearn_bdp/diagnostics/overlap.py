@@ -1,8 +1,8 @@
 """Detection of records in both training set and holdout, by digests of their values (theory G21).
 
-The digest of a record is a sum over columns of a hash of (column, value). It is the same for
-records in another order, with another type of number, in another container and, for named columns,
-with columns in another order. Zeros add nothing, so that sparse data are hashed fast. Digests of
+The digest of a record is a sum over columns of a hash of (column, value). It does not depend on the
+order of records, on the type of numbers, on the container and, for named columns, on the order of
+columns. Zeros add nothing, so that sparse data are hashed fast. Digests of
 holdout records stay in the process and are never shown. Copies of a search contain 16 bits of some
 of them. A comparison of training data with the holdout reports at most one finding, and is charged.
 
@@ -684,8 +684,9 @@ def forget_answered_targets() -> None:
 def targets_digest(X: Any, y: Any) -> str | None:
     """Return a digest that identifies a holdout by its targets in order, or None.
 
-    If equal targets are adjacent, the features are included in the digest. None for fewer than 20
-    targets, in worker processes, and inside the fits of a search or cross-validation.
+    If some targets are equal, and equal ones are always adjacent, the digest includes the features.
+    None for fewer than 20 targets, in worker processes, and inside the fits of a search or
+    cross-validation.
     """
     if num_samples(y) < _MIN_TARGETS or multiprocessing.parent_process() or inside_validation():
         return None

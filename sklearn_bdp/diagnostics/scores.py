@@ -177,22 +177,10 @@ def run_dependence_test(
     train_model = holdout_split.train_model
     declared_model = holdout_split.model if train_model is None else train_model
     has_strength = declares_time(declared_model) or declares_influence(declared_model)
-    scheme = holdout_split.scheme if train_model is None else holdout_split.train_scheme
-    is_independent = scheme.has_independent_records
-    has_coordinates = holdout_split.coordinates is not None and is_independent
-    tests_groups = has_coordinates or (isinstance(train_model, Groups) and not is_independent)
-    has_classes = is_classifier(estimator)
-    class_labels = (
-        np.asarray(holdout_split.y) if has_classes and np.ndim(holdout_split.y) == 1 else None
-    )
-    has_order = tests_groups or (is_independent and not _has_adjacent_labels(class_labels))
-    # Dates given their past, and nodes given the rest, may depend on each other in any way.
-    allows_dependence = scheme.in_time_order or holdout_split.scheme.is_conditional
-    is_testable = (
-        has_order
-        and not allows_dependence
-        and _supports_record_scores(holdout_split, estimator, metric)
-    )
+    has_classes = is_classifier(estimator) and np.ndim(holdout_split.y) == 1
+    class_labels = np.asarray(holdout_split.y) if has_classes else None
+    tests_groups, has_testable_order = _testable_structure(holdout_split, class_labels)
+    is_testable = has_testable_order and _supports_record_scores(holdout_split, estimator, metric)
     report_and_scores = None, None
     if (has_strength or is_testable) and not metric.is_mean:
         metric = _per_record_metric(holdout_split, estimator)
@@ -212,6 +200,22 @@ def run_dependence_test(
         report_and_scores = _test_row_order(score_shuffled, row_order, groups, scores_and_folds)
     warn_undeclared_dependence(holdout_split, report_and_scores[0])
     return report_and_scores
+
+
+def _testable_structure(holdout_split, class_labels):
+    """Return whether groups are tested for dependence, and whether groups or rows can be tested.
+
+    ``class_labels``: classes of the training records, or None.
+    """
+    train_model = holdout_split.train_model
+    scheme = holdout_split.scheme if train_model is None else holdout_split.train_scheme
+    is_independent = scheme.has_independent_records
+    has_coordinates = holdout_split.coordinates is not None and is_independent
+    tests_groups = has_coordinates or (isinstance(train_model, Groups) and not is_independent)
+    has_order = tests_groups or (is_independent and not _has_adjacent_labels(class_labels))
+    # Dates given their past, and nodes given the rest, may depend on each other in any way.
+    allows_dependence = scheme.in_time_order or holdout_split.scheme.is_conditional
+    return tests_groups, has_order and not allows_dependence
 
 
 def _has_adjacent_labels(labels):

@@ -97,7 +97,7 @@ class LedgerURL(str):
         return LedgerURL(urlunsplit(url_parts._replace(query=urlencode(parameters))))
 
     def secrets(self) -> list[str]:
-        """Return the passwords of this URL, percent-encoded and decoded, shortest first."""
+        """Return the passwords of this URL, also percent-decoded, shortest text first."""
         url_parts = urlsplit(self.connection_url)
         user_info = url_parts.netloc.rpartition("@")[0]
         passwords = [user_info.partition(":")[2]]

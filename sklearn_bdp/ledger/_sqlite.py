@@ -310,10 +310,7 @@ class SQLiteBackend(Backend):
         self._connection.execute(statement)
 
     def _connect(self):
-        """Open an existing ledger file, check it, and keep the connection.
-
-        Raises LedgerError if the file is damaged or not a ledger.
-        """
+        """Open an existing ledger file, check its tables, and keep the connection."""
         connection = sqlite3.connect(
             f"{self.path.as_uri()}?mode=rw",  # does not create a file
             uri=True,
@@ -396,7 +393,7 @@ def is_ledger_file(path):
 
 
 def _check_schema(connection, path):
-    """Raise LedgerError if the file is damaged, has another format, or has other tables."""
+    """Raise LedgerError or sqlite3.Error unless a file is an undamaged ledger of a known format."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != APPLICATION_ID:
         raise LedgerCorruptedError(

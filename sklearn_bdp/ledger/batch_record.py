@@ -15,7 +15,7 @@ from sklearn_bdp.ledger.records import (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerTotals:
-    """Totals of answers and information spent, from the first to the given ledger entry."""
+    """Totals of the answers and the information spent in a ledger, up to one of its entries."""
 
     number: int = 0  # of batches with a new query and of the final report; that of the latest one
     time: str = ""  # of the latest batch, ISO 8601, UTC
