@@ -239,7 +239,7 @@ def _summarize(location):
 
 
 def _public_state(ledger_state, location):
-    """Return the public state of a ledger as a JSON dict, the output of ``show --json``."""
+    """Return the public state of a ledger as a JSON dict, with the names of ``show --json``."""
     header = ledger_state.header
     totals = ledger_state.totals
     parameters = header["parameters"]

@@ -116,7 +116,7 @@ def _columns_error(train_names, holdout_names, table_name):
 
 
 def _check_same_targets(y, y_holdout, targets_name):
-    """Raise ValueError for different numbers of outputs, or if only one of both has text.
+    """Raise ValueError for different numbers of outputs, or if one is text and the other numbers.
 
     ``targets_name``: name of ``y_holdout`` in the message.
     """
@@ -310,9 +310,8 @@ def _index_hints(index):
     if (steps >= 0).all() or (steps <= 0).all():
         return ["X is sorted by date" + TIME_ORDER_HINT + NO_ORDER_HINT]
     sorted_steps = np.diff(np.sort(dates))
-    is_regular_step = np.abs(sorted_steps - np.median(sorted_steps)) <= STEP_TOLERANCE * np.median(
-        sorted_steps
-    )
+    median_step = np.median(sorted_steps)
+    is_regular_step = np.abs(sorted_steps - median_step) <= STEP_TOLERANCE * median_step
     # Series have regular steps between dates. Dates of events have irregular steps.
     if sorted_steps.min() > 0 and is_regular_step.mean() >= MIN_REGULAR_FRACTION:
         hint = f"The index of X is a shuffled calendar{TIME_ORDER_HINT} and sort the records: "
