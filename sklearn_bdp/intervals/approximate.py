@@ -2,8 +2,8 @@ r"""Approximate limits of metrics without a proven bound, for interim intervals 
 
 The code length of a release accounts for adaptive queries, for any statistic. An approximate
 interval therefore needs limits for a *fixed* model whose non-coverage stays near the failure
-probability, also if that is small. The spread of the metric is estimated on the training set, from
-influence values of pooled out-of-fold predictions of the same candidate. It is public.
+probability, also if that is small. The spread of the metric is public: it is estimated from pooled
+predictions of training records by the same candidate.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sklearn_bdp.utils.validation import check_array
 Family: TypeAlias = Literal["proportion", "loss", "none"]
 #: All families of approximate limits, as ledgers name them. Medians have :class:`MedianLimits`.
 FAMILIES = ("proportion", "loss", "median", "none")
-#: Largest number of steps in a table of quantiles of out-of-fold errors.
+#: Largest number of steps in a table of quantiles of errors.
 _MAX_STEPS = 200
 
 #: Smallest degrees of freedom, for heavy-tailed influence values.
@@ -46,16 +46,16 @@ class InfluenceSpread(NamedTuple):
     Parameters
     ----------
     center : float
-        Out-of-fold score at which the spread was estimated. For metrics of a confusion matrix, it
-        is computed with added pseudo records.
+        Score of pooled predictions of training records, at which the spread was estimated. For
+        metrics of a confusion matrix, it is computed with added pseudo records.
     deviation : float
-        Standard deviation of the influence of one sampling unit.
+        Standard deviation of the influence of one sampling unit, or a larger number.
     kurtosis : float
         Kurtosis of the influence of one sampling unit, at least 1.
     n_units : float
-        Sampling units (records or groups) with an out-of-fold prediction.
+        Number of sampling units (records or groups) with a pooled prediction.
     max_df : float
-        Upper limit of the degrees of freedom: the number of blocks minus 1, or infinite if the
+        Upper limit of the degrees of freedom: the number of blocks minus 1, or at least 1e9 if the
         influence of each unit is known.
     """
 
@@ -84,10 +84,11 @@ def influence_spread(
         Influence of each unit, with a mean near 0. For blocks: the mean influence of the units of
         each block.
     units_per_block : float, default=1.0
-        Number of units in a block. The variance and the excess kurtosis of one unit are those of a
-        block's mean times this number.
+        Mean number of units in a block, at least 1. The variance and the excess kurtosis of one
+        unit are those of a block's mean times this number.
     multiplicities : ndarray of shape (n_values,), default=None
-        Number of units (or blocks) that have each influence value. If None, 1.
+        Number of units (or blocks) that have each influence value, which may be a fraction because
+        of pseudo records. If None, 1.
     n_units : float, default=None
         Number of units. If None, the sum of ``multiplicities`` times ``units_per_block``.
 
@@ -145,7 +146,7 @@ class ApproximateLimits:
         """Return the degrees of freedom of the estimated standard deviation of the influence.
 
         They follow from the kurtosis and from the smaller one of two numbers of units, that of the
-        holdout and that of the training set. They are at most ``spread.max_df``.
+        holdout and that of the training set.
 
         Parameters
         ----------
@@ -155,7 +156,7 @@ class ApproximateLimits:
         Returns
         -------
         float
-            Degrees of freedom, but at least 3, also if ``spread.max_df`` is smaller.
+            At most ``spread.max_df``, but never less than 3.
         """
         n_units = min(float(self.n_units), spread.n_units)
         df = 2.0 * n_units / max(spread.kurtosis - 1.0, 1e-12)
@@ -259,7 +260,7 @@ class ApproximateLimits:
         -------
         ndarray
             Standard deviations, of the shape of ``prediction``. They are a public guess, not a
-            bound: they only determine code lengths (theory G7).
+            bound.
         """
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
         root_n_units = math.sqrt(self.n_units)
@@ -277,7 +278,7 @@ class ApproximateLimits:
 
 
 class ErrorDistribution(NamedTuple):
-    """Distribution of the out-of-fold errors of one candidate.
+    """Distribution of the absolute errors of a candidate's pooled training predictions.
 
     Parameters
     ----------
@@ -285,10 +286,10 @@ class ErrorDistribution(NamedTuple):
         Standard deviation, for one sampling unit, of the proportion of errors up to the median: at
         least 1/2, and exactly 1/2 if every record is a unit.
     n_units : float
-        Sampling units with an out-of-fold prediction.
+        Number of sampling units with a pooled prediction.
     quantiles : tuple of float
-        Quantiles of the absolute errors at equally spaced probabilities from 0 to 1, in units of
-        the public range.
+        Quantiles of the absolute errors at equally spaced probabilities from 0 to 1. An error is
+        measured in lengths of the public range of targets.
     """
 
     deviation: float
@@ -297,12 +298,12 @@ class ErrorDistribution(NamedTuple):
 
     @classmethod
     def of_errors(cls, errors: Array, unit_codes: Array) -> ErrorDistribution:
-        """Return the distribution of out-of-fold errors.
+        """Return the distribution of errors of pooled training predictions.
 
         Parameters
         ----------
         errors : ndarray of shape (n_records,)
-            Absolute errors, in units of the public range.
+            Absolute errors, in lengths of the public range.
         unit_codes : ndarray of int, shape (n_records,)
             Sampling unit of each record.
 
@@ -329,10 +330,10 @@ class ErrorDistribution(NamedTuple):
 
 @dataclass(frozen=True)
 class MedianLimits:
-    r"""Limits of 1 minus a median error, from the distribution of out-of-fold errors (theory G34).
+    r"""Limits of 1 minus a median error, from the distribution of training errors (theory G34).
 
     The proportion :math:`F(a)` of new errors below the holdout's median :math:`a` differs from 1/2
-    by a sampling deviation. The distribution of the out-of-fold errors is an estimate of :math:`F`,
+    by a sampling deviation. The distribution of the training errors is an estimate of :math:`F`,
     whose variance is added. If many errors equal the median, the limits are valid for the
     proportion of errors below it and for that of errors up to it.
 
@@ -341,7 +342,7 @@ class MedianLimits:
     n_units : int
         Sampling units of the holdout.
     errors : ErrorDistribution
-        Out-of-fold errors of the candidate.
+        Distribution of the candidate's errors on the training set, out of fold if possible.
     """
 
     n_units: int
@@ -364,7 +365,7 @@ class MedianLimits:
     def limits(self, lowest: Array, highest: Array, log_failure: Array) -> tuple[Array, Array]:
         """Return lower and upper limits of 1 minus the median error of new records.
 
-        Errors are in units of the public range.
+        Errors are in lengths of the public range.
 
         Parameters
         ----------

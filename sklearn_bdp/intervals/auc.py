@@ -181,7 +181,7 @@ def expected_half_width(
 def planned_half_width(
     class_counts: tuple[int, int], auc: float, log_one_sided: float, *, goal: float = math.inf
 ) -> float:
-    """Return the half-width to expect for ROC AUC in a final report, from the AUC alone.
+    """Return the half-width to expect for ROC AUC in a final report, from class counts.
 
     It is the smaller one of two half-widths: of limits from pairs of records (theory G12), and of
     limits from bets on placements of normal scores with equal variances.
@@ -240,9 +240,9 @@ def _lower_limit(values, n_other, center, variance, nats_needed):
     auc_indices, points, nats_to_win = _points_to_reject(
         conditional_aucs, tilts, log_denominators, n_other, nats_needed
     )
-    remaining_points = _not_rejected(values, points, nats_to_win, variance)
+    remaining_positions = _not_rejected(values, points, nats_to_win, variance)
     is_rejected = np.ones(len(aucs), bool)
-    is_rejected[auc_indices[remaining_points]] = False
+    is_rejected[auc_indices[remaining_positions]] = False
     n_rejected = int(np.argmin(np.append(is_rejected, False)))  # before the first that is not
     return float(aucs[n_rejected - 1]) if n_rejected else 0.0
 

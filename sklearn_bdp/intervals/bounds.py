@@ -9,9 +9,9 @@ G15, and G18 for records that depend on each other inside groups.
 on the units, one after the other in a secret order, against possible values of the mean. Theory
 G28, after Voráček and Orabona 2025 (arXiv:2505.22422). Units (records, patients, regions) are pairs
 ``(S_g, k_g)`` with ``0 <= S_g <= k_g <= bound``; the target is ``E S / E k``: the mean of a score
-(``k = 1`` or the records of a patient), a proportion in a class or a subgroup (``k`` counts the
-records in it and may be 0), F1 (``S`` twice the true positives, ``k`` the predicted positives plus
-the positives).
+(``k`` is 1 or the number of records of a patient), a proportion in a class or a subgroup (``k`` is
+the number of records in it, which may be 0, or their fraction of the unit's records), F1 (``S`` is
+twice the true positives, ``k`` the predicted positives plus the positives).
 
 *The past.* ``m_t`` is the expectation of the score of date ``t`` given all information before it.
 Drift, seasons and any dependence are allowed. The limits are for the mean of the ``m_t`` over the
@@ -641,12 +641,12 @@ _UNITS_PER_BLOCK = 32
 
 
 class UnitMoments(NamedTuple):
-    """Predicted moments of units' score sums S and counts k, which determine the bets on them.
+    """Predicted moments of the sums S and k of units or dates, which determine the bets on them.
 
-    Limits are valid for all predictions.
+    Limits are valid for all predictions. S and k are those of :func:`betting_interval`.
     """
 
-    center: float  # expectation of S over that of k, inside (0, 1)
+    center: float  # expectation of S over that of k; inside (0, 1), except for dates
     variance: float  # expectation of (S - center * k)^2, positive
     mean_count: float  # mean of k
 
@@ -659,8 +659,8 @@ def unit_moments(sums: ArrayLike, counts: ArrayLike) -> UnitMoments:
     Parameters
     ----------
     sums, counts : array-like of shape (n_units,)
-        ``S_g`` and ``k_g`` of training units, as for :func:`betting_interval`, from models that
-        were not fitted on them (cross-validation).
+        ``S_g`` and ``k_g`` of units, as for :func:`betting_interval`. They are from models that
+        were not fitted on the units (cross-validation), or expected ones.
 
     Returns
     -------
@@ -694,9 +694,12 @@ def betting_interval(sums, counts, *, bound, moments, log_inverse_alpha):
     Parameters
     ----------
     sums, counts : array-like of shape (n_units,)
-        ``S_g`` and ``k_g`` with ``0 <= S_g <= k_g <= bound``, in a secret order that does not
-        depend on their values, drawn once and never again. Units with ``k_g = 0`` are included.
-        The number of units is fixed by design. ``counts`` may be one number for all units.
+        ``S_g`` and ``k_g``: sums of the numerators and of the denominators of the records of unit
+        ``g``, both divided by the number of its records if all units weigh equally, so that
+        ``k_g`` may be a fraction. ``0 <= S_g <= k_g <= bound``. The order is secret, does not
+        depend on the values, and is drawn once and never again. Units with ``k_g = 0`` are
+        included. The number of units is fixed by design. ``counts`` may be one number for all
+        units.
     bound : float
         Largest possible ``k_g``, fixed before the split: never the holdout's own maximum.
     moments : UnitMoments
@@ -776,7 +779,7 @@ def expected_betting_half_width(
     Returns
     -------
     float
-        Half the distance of the limits, averaged over the orders.
+        Half the distance of the limits for ``n_units`` units, averaged over the orders.
     """
     quantiles = check_array("scores", scores, low=0.0, high=1.0)
     n_simulated = min(n_units, len(quantiles))
@@ -800,8 +803,8 @@ def expected_betting_half_width(
 def _check_sums_and_counts(sums, counts, bound):
     """Return sums and counts as float arrays of shape (n_units,), with sums at most counts.
 
-    Sums that exceed their counts by a rounding error are lowered to them. Raise ValueError unless
-    ``0 <= sums <= counts <= bound``.
+    Both may be fractions. Sums that exceed their counts by a rounding error are lowered to them.
+    Raise ValueError without units, or unless ``0 <= sums <= counts <= bound``.
     """
     sums = check_array("sums", sums, low=0.0)
     counts = np.broadcast_to(check_array("counts", counts, low=0.0, high=bound), sums.shape)
@@ -827,9 +830,9 @@ def _count_rejected(sums, counts, points, bound, variance, nats_needed):
     """Return for both sides the number of points before the first one that bets do not reject.
 
     ``points`` are two ascending arrays: means for the lower limit, and 1 minus means for the upper
-    limit, which bets on counts minus sums. ``sums`` and ``counts`` are those of units, ``bound`` is
-    the largest possible count, ``variance`` the predicted one of ``sum - mean * count``, and
-    ``nats_needed`` the log wealth that rejects a point.
+    limit, which bets on counts minus sums. ``sums`` and ``counts`` are those of units (counts may
+    be fractions), ``bound`` is the largest possible count, ``variance`` the predicted one of
+    ``sum - mean * count``, and ``nats_needed`` the log wealth that rejects a point.
     """
     # Arrays over all points of both sides: side (0: lower limit, 1: upper limit), position among
     # the points of the side, and the mean to reject (for the upper limit, 1 minus it).
@@ -874,10 +877,10 @@ def order_free_interval(sums, counts, *, bound, moments, log_inverse_alpha):
     r"""Return limits for ``sum E S_g / sum E k_g`` of independent units with any distributions.
 
     It is for stratified holdouts, for nodes of a network given all other nodes, and for observed
-    regimes. ``sums`` and ``counts`` have ``S_g`` and ``k_g`` of each unit in any order, ``moments``
-    are their predicted moments, and ``log_inverse_alpha`` is :math:`L`, minus the log of the
-    failure probability of one side. The upper limit is 1 minus the lower limit for the sums
-    ``k_g - S_g``. A mean ``m`` is below the lower limit if
+    regimes. ``sums`` and ``counts`` have ``S_g`` and ``k_g`` of each unit in any order, as for
+    :func:`betting_interval`, ``moments`` are their predicted moments, and ``log_inverse_alpha`` is
+    :math:`L`, minus the log of the failure probability of one side. The upper limit is 1 minus the
+    lower limit for the sums ``k_g - S_g``. A mean ``m`` is below the lower limit if
 
     .. math:: \sum_g \ln\Bigl(1 + \lambda\frac{S_g - m k_g}{m K}\Bigr) \ge L,
 
@@ -1057,10 +1060,10 @@ def martingale_interval(
     log_failure : float
         Log of half the failure probability of both limits together.
     expected : float
-        Expected score of a date, from the training set.
+        Expected score of a date, fixed in advance.
     variance : float or None
-        Variance of a date's score, from the training set. If None, stakes are chosen for scores
-        of 0 and 1.
+        Expected variance of a date's score, fixed in advance. If None, stakes are chosen for
+        scores of 0 and 1.
     lowest, highest : float or array-like of shape (T,), default=0.0, 1.0
         Smallest and largest possible score of each date, fixed before it. For a difference of two
         absolute errors: minus and plus the distance of the forecasts.

@@ -116,7 +116,7 @@ class Tail(abc.ABC):
         -------
         ndarray
             Standard deviations of the value around its expectation, always positive. They are a
-            public guess, not a bound: they only determine code lengths (theory G7).
+            public guess, not a bound.
         """
 
 
@@ -237,10 +237,10 @@ class ProportionGrid:
 
     Cells are intervals between edges, which are angles ``arcsin(sqrt(proportion))``: their variance
     hardly depends on the proportion. The central cell is around the prediction. Beside it, the
-    width doubles from cell to cell until a cell spans 0.2 units of log odds. No cell is narrower
-    than ``min_width``, except at 0 and 1. Cells are numbered by integers, the central one 0. The
-    cell ``None`` means that the mechanism confirmed the prediction, so that the proportion counts
-    as in the central cell.
+    width doubles from cell to cell until a cell spans 0.2 units of log odds. These cells are not
+    narrower than ``min_width``, except at 0 and 1. Cells are numbered by integers, the central one
+    0. The cell ``None`` means that the mechanism confirmed the prediction, so that the proportion
+    counts as in the central cell.
     """
 
     center_index: int  # position of the central cell's lower edge in ``edges``
@@ -655,11 +655,12 @@ def score_tail(
 
 
 def _predicted_floors(grids, scheme, counted_classes):
-    """Return for each class a lower bound of its count if its prediction is confirmed.
+    """Return for each class a lower bound of its count if predicted proportions are confirmed.
 
     ``grids`` has the `ProportionGrid` of each class, ``scheme`` is the sampling scheme of the
     holdout, and ``counted_classes`` are the positions of the classes that the score counts, None
-    for all.
+    for all. The bound is 0 for a class whose proportion is neither released nor
+    implied.
     """
     has_slices = not scheme.has_independent_records
     positions = needed_classes(len(grids), counted_classes, has_slices=has_slices)

@@ -85,7 +85,8 @@ def date_row(
     Returns
     -------
     ApproximateRow
-        The statistic, the ends of its interval, and notes, in score units.
+        The statistic, the ends of its interval, and notes. Numbers are in units of the statistic,
+        where a loss has a changed sign.
     """
     is_difference = len(sides) == 2
     n_dates = int(dates.max()) + 1
@@ -118,7 +119,7 @@ def date_row(
 
 
 def _row(statistic, n_dates, value, lower=math.nan, upper=math.nan, *, reason="", notes=()):
-    """Return a row in score units: a loss changes its sign, and its ends their order.
+    """Return a row, in which a loss changes its sign, and its ends their order.
 
     ``value``, ``lower`` and ``upper`` are those of the statistic, ``n_dates`` is the number of
     dates with a record of the row. ``reason`` is why the row has no interval, or an empty text; it
@@ -226,6 +227,7 @@ def median_row(errors: Array, alpha: float, *, dates: Array, horizon: int = 1) -
 def _rarest_outcome(statistic, y, sides, masks, dates):
     """Return the number of dates with the rarest outcome, and the noun of its records.
 
+    For predicted labels of two models on the same records, a disagreement is the only outcome.
     Return None for a statistic whose interval needs no outcome. ``sides`` has the predictions and
     the subgroup of each side, ``masks`` the masks of the subgroups, and ``dates`` the number of
     each record's date.
@@ -251,7 +253,7 @@ def about_training_mean(statistic: Statistic, training_mean: float | None) -> St
     statistic : Statistic
         The statistic of a metric. R² is about the mean of the targets that it is computed on.
     training_mean : float or None
-        Mean of the training targets.
+        Mean of the training targets; None only if the statistic is not R².
 
     Returns
     -------

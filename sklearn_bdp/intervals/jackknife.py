@@ -60,11 +60,11 @@ class Statistic(NamedTuple):
     left_out: Callable[..., tuple[float, Array]]
     scale: Scale
     outcome_masks: Callable[[Any, Any], list[tuple[str, Array]]] | None = None
-    #: Smallest failure probabilities that were simulated: of a row about one model, and of a
-    #: difference of two. Intervals at smaller ones get a note.
+    #: Smallest failure probabilities that were simulated: of one score, and of a difference of two.
+    #: Intervals at smaller ones get a note.
     min_tested_alphas: tuple[float, float] = (0.05, 0.05)
-    #: Whether the ends are the wider ones of J* and of Hall's skewness-corrected interval: for a
-    #: row about one model, and for a difference of two.
+    #: Whether the ends are the wider ones of J* and of Hall's skewness-corrected interval: for one
+    #: score, and for a difference of two.
     corrects_skewness: tuple[bool, bool] = (False, False)
     few_outcome_units: int = 10  # with fewer units of the rarest outcome, an interval gets a note
     is_negated: bool = False  # ``left_out`` returns losses, and the score is minus the loss
@@ -128,12 +128,12 @@ RANK_RESPONSES = ("scores", "all_chances")
 
 
 class ApproximateRow(NamedTuple):
-    """One approximate row of a report: a value and its interval, in score units."""
+    """One approximate row of a report: a value and its interval, both in the same units."""
 
     value: float
     lower: float  # NaN without an interval
     upper: float  # NaN without an interval
-    n_units: int  # units with at least one record in the row
+    n_units: int  # number of units with a record of the row, or of all units
     notes: tuple[str, ...]  # why the row has no interval, or remarks on its interval
 
 
@@ -190,8 +190,8 @@ def approximate_row(
     alpha : float
         Failure probability of both ends together.
     per_record : bool, default=False
-        Whether all records weigh equally. By default all units do, and the target is the score of
-        a random record of a random unit.
+        Whether all records weigh equally. By default all units do, in a subgroup by the fraction
+        of their records in it. The target is then the score of a random record of a random unit.
     n_autocorrelation_times : float, optional
         Number of records over the autocorrelation time, for a declared chain.
     unit_name : str, default="records"
@@ -200,7 +200,8 @@ def approximate_row(
     Returns
     -------
     ApproximateRow
-        The score or difference, the ends of its interval, and notes, in score units.
+        The score or difference, the ends of its interval, and notes. Numbers are in units of the
+        statistic, where a loss has a changed sign.
     """
     sample = _RowSample.of_sides(statistic, y, sides, unit_codes, per_record=per_record)
     n_blocks = sample.n_units
@@ -331,7 +332,8 @@ class _RowSample:
     def rarest_outcome(self):
         """Return the number of units with the rarest outcome, and the noun of its records.
 
-        Return None for a statistic whose interval needs no outcome.
+        If the row rests on disagreements, a disagreement of the models is the only outcome. Return
+        None for a statistic whose interval needs no outcome.
         """
         if self.statistic.outcome_masks is None:
             return None
@@ -362,7 +364,7 @@ class _RowSample:
         ]
 
     def make_row(self, value=math.nan, ends=(math.nan, math.nan), notes=()):
-        """Return the row in score units: a loss changes its sign, and its ends their order."""
+        """Return the row, in which a loss changes its sign, and its ends their order."""
         if self.statistic.is_negated:
             value = -value
             ends = (-ends[1], -ends[0])
@@ -398,7 +400,7 @@ def _refusal(sample, estimates, rarest, unit_name):
 def _ends(sample, value, estimates, alpha):
     """Return the lower and the upper end of a row's interval, and a list of notes.
 
-    Ends are NaN if units have no spread. ``value`` is the statistic, or the difference of two.
+    Ends are NaN without an interval. ``value`` is the statistic, or the difference of two.
     ``estimates`` has for each side its statistic and the values without each block of units.
     """
     statistic = sample.statistic

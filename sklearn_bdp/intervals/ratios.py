@@ -185,7 +185,8 @@ class FloorGrid:
         Returns
         -------
         float
-            Length, at least 0. The lengths of all cells, and of None, satisfy Kraft's inequality.
+            Length, at least 0; 0 if the grid is trivial. Otherwise the lengths of all cells, and
+            of None, satisfy Kraft's inequality.
         """
         if self.is_trivial:
             return 0.0
@@ -211,7 +212,8 @@ class RatioLimits:
     floor : int
         Lower bound of the number of records that count. With 0, the limits are 0 and 1.
     expected : float
-        Expected number of records that count. It only determines code lengths.
+        Expected number of records that count, which may be a fraction. It determines predicted
+        standard deviations, not limits.
     """
 
     ratio_kind: RatioKind
@@ -281,8 +283,7 @@ class RatioLimits:
         Returns
         -------
         ndarray
-            Standard deviations. They are a public guess, not a bound: they only determine code
-            lengths (theory G7).
+            Standard deviations. They are a public guess, not a bound.
         """
         n_counted = max(self.expected, 1.0)
         share = (share_of_score(prediction, self.ratio_kind) * n_counted + 1.0) / (n_counted + 2.0)
@@ -305,7 +306,7 @@ def expected_floor(counts: tuple[int, int], n: int) -> tuple[FloorGrid, float]:
     grid : FloorGrid
         Cells of the proportion of holdout records that count in the denominator.
     expected : float
-        Expected number of holdout records that count.
+        Expected number of holdout records that count, which may be a fraction.
     """
     n_train = sum(counts)
     share = counts[1] / n_train
