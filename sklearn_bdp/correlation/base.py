@@ -157,8 +157,8 @@ class CorrelationModel(FrozenValue, ABC):
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
         """Return training and holdout records for which the bounds of this model are valid.
 
-        Both sets are independent, unless the bounds are conditional on the training records. For
-        chains, a gap makes them nearly independent.
+        The two sets are independent of each other, unless the bounds are conditional on the
+        training records. For chains, a gap makes them nearly independent.
 
         Parameters
         ----------
@@ -204,8 +204,8 @@ class CorrelationModel(FrozenValue, ABC):
         Raises
         ------
         ValueError
-            If there are fewer independent units than folds, if no training record is left, or if
-            the model has no valid split.
+            If there are too few records, groups or dates for the folds, if no training record is
+            left, or if the model has no valid split.
         """
 
     # -- levels of privacy --------------------------------------------------------------------
@@ -348,7 +348,7 @@ class CorrelationModel(FrozenValue, ABC):
 
         Returns
         -------
-        ndarray
+        float or ndarray
             At most ``values``, and nondecreasing in ``values`` and ``log_failure``. Upper limits
             are ``1 - mean_lower_limit(1 - values, ...)``.
 
@@ -441,7 +441,7 @@ class CorrelationModel(FrozenValue, ABC):
 
 
 def broadcast_limit_arguments(values: ArrayLike, log_failure: ArrayLike) -> tuple[Array, ...]:
-    """Return values in [0, 1] and logs of failure probabilities as arrays of one shape."""
+    """Return checked values in [0, 1] and logs of failure probabilities, broadcast to one shape."""
     checked_values = check_array("values", values, low=0.0, high=1.0)
     log_failures = check_array("log_failure", log_failure, high=0.0)
     return np.broadcast_arrays(checked_values, log_failures)

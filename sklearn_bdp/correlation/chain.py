@@ -207,7 +207,7 @@ class MarkovChain(CorrelationModel):
         -------
         MarkovChain
             The estimated chain. No bound accounts for its estimation error, which a caveat states
-            if there are fewer than 20 transitions per state.
+            if there are fewer than 20 transitions per state on average.
 
         Raises
         ------
@@ -303,12 +303,12 @@ class MarkovChain(CorrelationModel):
         Notes
         -----
         The contraction :math:`\lambda` of the chain solves
-        :math:`(1+\lambda)/(1-\lambda) = 1.5\,\tau`, rounded up to three digits, where :math:`\tau`
-        is the longest :func:`slow_autocorrelation_time` of the candidates. Assumption: every
-        query's scores concentrate no worse than those of this chain. Regimes that are rare in the
-        training set cannot be detected there: those of less than about a fifth of the records must
-        be declared. A steady drift is not taken for dependence, and not covered. The assumption is
-        about means of per-record scores, not about other queries.
+        :math:`(1+\lambda)/(1-\lambda) = 1.5\,\tau`, with :math:`1.5\,\tau` rounded up to three
+        digits, where :math:`\tau` is the longest :func:`slow_autocorrelation_time` of the
+        candidates. Assumption: every query's scores concentrate no worse than those of this chain.
+        Regimes that are rare in the training set cannot be detected there: those of less than about
+        a fifth of the records must be declared. A steady drift is not taken for dependence, and not
+        covered. The assumption is about means of per-record scores, not about other queries.
 
         Examples
         --------

@@ -60,14 +60,14 @@ class ComponentModel(CorrelationModel):
         )
 
     def _variance_proxy(self, n, is_mean):
-        sizes, counts = component_sizes(self, n)
-        return float(np.sum(counts * sizes.astype(float) ** 2))
+        sizes, n_components_per_size = component_sizes(self, n)
+        return float(np.sum(n_components_per_size * sizes.astype(float) ** 2))
 
     def _lower_limit(self, values, log_failures, n, binary):
-        sizes, counts = component_sizes(self, n)
+        sizes, n_components_per_size = component_sizes(self, n)
         if binary and sizes.max() == 1:
             return binomial_lower_limit(values, log_failures, n)  # theory G8
-        return component_lower_limit(values, log_failures, sizes, counts)
+        return component_lower_limit(values, log_failures, sizes, n_components_per_size)
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
         n = self.check_n(n)
@@ -362,7 +362,7 @@ class Groups(ComponentModel):
     Raises
     ------
     TypeError
-        If the labels are text, a dict or no sequence, or if one is not hashable.
+        If ``groups`` is text, a dict, a set or no sequence, or if a label is not hashable.
     ValueError
         If there are no labels, or several for each record, or if they contain NaN or mix numbers
         and text.
@@ -417,8 +417,8 @@ class GroupIdentities:
     """Hashes of group labels, by which groups of two data sets are compared.
 
     ``digests``: one 64-bit integer per group, in the order of group codes. ``numbered``: whether
-    the labels are the integers 0 … k-1 or 1 … k. ``index``: index of the pandas series of labels,
-    None for labels without an index; not pickled.
+    the labels are the integers 0 … k-1 or 1 … k. ``index``: attribute ``index`` of the labels, that
+    of a series in pandas, or None; not pickled.
     """
 
     def __init__(self, digests, *, numbered=False, index=None):
@@ -485,7 +485,7 @@ def check_row_order(name, model, *tables):
     The index of the group labels is compared with that of a single table; names of nodes are
     compared with the indices of all tables. ``name``: the parameter that holds the model.
     ``tables``: one table with all records of the model, or the training records and then the
-    validation records.
+    validation records; None in place of a table is not compared.
     """
     for listed_model in (model, *getattr(model, "models", ())):
         if len(tables) == 1:

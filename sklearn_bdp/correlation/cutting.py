@@ -29,17 +29,17 @@ def gap_failure_probability(model: Any, gap: int) -> float:
     Returns
     -------
     float
-        For chains, an upper bound on the total variation distance to a holdout that is independent
-        of the training records. For all other models, 0.
+        For chains, sequences and lists of chains, an upper bound on the total variation distance to
+        a holdout that is independent of the training records. For all other models, 0.
     """
-    # Chains register a function of their own.
+    # These models register functions of their own.
     check_integer("gap", gap, low=0)
     return 0.0
 
 
 @singledispatch
 def required_gap(model: Any, failure: float) -> int:
-    """Return the number of records (or dates) that a split must drop before the holdout.
+    """Return the number of records (or dates) that a split in time must drop before the holdout.
 
     Parameters
     ----------
@@ -51,8 +51,9 @@ def required_gap(model: Any, failure: float) -> int:
     Returns
     -------
     int
-        For chains, the smallest number of records with at most this failure probability. For
-        :class:`TimeOrdered`, its horizon in dates if that is more than 1. Otherwise 0.
+        For chains, sequences and lists of chains, the smallest number of records with at most this
+        failure probability. For :class:`TimeOrdered`, its horizon in dates if that is more than 1.
+        Otherwise 0.
 
     Raises
     ------
@@ -135,7 +136,7 @@ def match_nodes(model: Any, train: Array, holdout: Array) -> Any:
     Returns
     -------
     NodeMatching or None
-        None for models that hold out no single nodes, and for holdouts of whole components.
+        None unless single nodes of a Markov or Bayesian network are held out.
     """
     # Models of graphs register functions of their own.
     return None

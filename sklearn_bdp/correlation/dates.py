@@ -105,9 +105,10 @@ def _check_one_per_record(times, name):
 
 
 def _date_values(times, name):
-    """Return the values of any container as an array; text and pandas timedeltas become dates.
+    """Return the values of any container as an array.
 
-    Raises ValueError for text that is not ISO, and for objects that are not dates.
+    Dates, periods, text and pandas timedeltas become ``datetime64``. Raises ValueError for text
+    that is not ISO, and for objects that are not dates.
     """
     container = getattr(times, "array", times)  # of a pandas series or index
     if hasattr(container, "asi8"):  # dates, periods or timedeltas of pandas

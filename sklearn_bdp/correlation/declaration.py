@@ -296,7 +296,7 @@ def check_declared(correlation: object) -> None:
 
 
 def declares_time_order(correlation: object) -> bool:
-    """Return whether an argument is ``"time"``, or a model of records in time order.
+    """Return whether an argument is ``"time"``, or a model of records in one time order.
 
     False for a transition matrix, which is not a model.
     """

@@ -300,7 +300,7 @@ def _moran_statistic(adjacency, permuted_values):
 
 
 def _neighbor_graph(centers):
-    """Return the adjacency matrix of a graph that joins each center with its 6 nearest ones.
+    """Return the adjacency matrix of a graph that joins each center with its nearest, usually 6.
 
     ``centers``: array of shape (n_centers, n_dimensions).
     """

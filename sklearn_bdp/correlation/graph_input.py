@@ -103,7 +103,7 @@ class NodeNames:
         """Return the message for named nodes whose rows in ``X`` are unknown.
 
         ``name``: the parameter that holds the graph. ``index_values``: tuple of the index of all
-        records, or None.
+        records, or None if it names no nodes.
         """
         if index_values is None:
             problem = "X has no index that names them"
@@ -474,7 +474,8 @@ def _is_list(graph):
 def _list_edges(rows):
     """Return the edges of a list of matrix rows, or of a list of the neighbors of each node.
 
-    Raises TypeError or ValueError for other lists, and for a list of pairs, which may be edges.
+    Raises TypeError or ValueError for other lists, and for one or for three or more pairs, which
+    may be edges.
     """
     if not rows:
         raise ValueError("graph must be square and not empty, got an empty list.")

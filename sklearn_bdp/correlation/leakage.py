@@ -76,13 +76,13 @@ class LeakageBound:
         """Return a bound on the information that answers reveal, in nats (``K`` of theory G1)."""
         # Blocks smaller than a component only add terms: the records of a block may decide all
         # others of the component.
-        sizes, counts = component_sizes(self.model, n)
-        return float(np.sum(counts * sizes.astype(float) ** 2)) * dp_epsilon**2 / 8.0
+        sizes, n_components_per_size = component_sizes(self.model, n)
+        return float(np.sum(n_components_per_size * sizes.astype(float) ** 2)) * dp_epsilon**2 / 8.0
 
     def posterior_bias(self, dp_epsilon, n):
         """Return a bound on the posterior bias of a mean score in [0, 1] (``r`` of theory G6)."""
-        sizes, counts = component_sizes(self.model, n)
-        return float(np.sum(counts * sizes * np.tanh(sizes * dp_epsilon / 4.0)) / n)
+        sizes, n_components_per_size = component_sizes(self.model, n)
+        return float(np.sum(n_components_per_size * sizes * np.tanh(sizes * dp_epsilon / 4.0)) / n)
 
 
 @singledispatch
@@ -139,7 +139,7 @@ class NetworkLeakageBound(LeakageBound):
     def __init__(self, model):
         super().__init__(model)
         # Number of records in the component of each record.
-        self.sizes = model._component_sizes[model.components_].astype(float)
+        self.own_component_sizes = model._component_sizes[model.components_].astype(float)
 
     def messages(self, dp_epsilon):
         """Return :func:`birkhoff_messages` of the records in trees (theory B6).
@@ -153,7 +153,7 @@ class NetworkLeakageBound(LeakageBound):
             lambda: birkhoff_messages(parent.tolist(), diameters, dp_epsilon),
         )
 
-    def factor(self):
+    def leakage_factors(self):
         """Return :func:`leakage_factor` of each record of the network (theory B8)."""
         model = self.model
         return cached(
@@ -162,7 +162,7 @@ class NetworkLeakageBound(LeakageBound):
 
     def record_levels(self, dp_epsilon):
         """Return each record's smallest Bayesian DP level of theory B1, B6 and B8, in nats."""
-        levels = np.minimum(self.sizes, self.factor()) * dp_epsilon
+        levels = np.minimum(self.own_component_sizes, self.leakage_factors()) * dp_epsilon
         tree_records, _, _ = self.model._rooted_forest()
         _, _, total_messages = self.messages(dp_epsilon)
         levels[tree_records] = np.minimum(levels[tree_records], dp_epsilon + total_messages)
@@ -186,7 +186,7 @@ class NetworkLeakageBound(LeakageBound):
             return float(self.record_levels(dp_epsilon).max())
         levels = self._blanket_levels(dp_epsilon)
         if method == "quilt":  # Zhao 2017, Lemma 2: of the blanket and the empty quilt
-            levels = np.minimum(levels, self.sizes * dp_epsilon)
+            levels = np.minimum(levels, self.own_component_sizes * dp_epsilon)
         return float(levels.max())
 
     def upward_messages(self, dp_epsilon):
@@ -410,7 +410,8 @@ def bound_later_terms(update, dp_epsilon, term, increase, n_steps):
 
     It is some ``b >= term`` with ``update(dp_epsilon + b) <= b``, or ``n_steps * dp_epsilon`` if no
     smaller one is found. ``update`` must be increasing. ``term``: array with one entry per
-    direction. ``increase``: first margin above ``term`` to try; not used with two directions.
+    direction. ``increase``: lower bound on the first margin above ``term`` to try; not used with 2
+    directions.
     """
     trivial_bound = n_steps * dp_epsilon
     if len(term) > 1:  # one margin for both directions is loose far from the fixed point
@@ -437,9 +438,9 @@ def bound_later_terms(update, dp_epsilon, term, increase, n_steps):
     return term + margin
 
 
-# A *side* of a record of a chain is all records before it, or all after it. The functions below
-# return an array of shape (n_rows, n_directions): row m is the leakage, in nats, that a side of m
-# records adds. A side of more records than there are rows adds at most the last row.
+# A *side* of a record of a chain is all records before it, or all after it. Leakages of sides are
+# arrays of shape (n_rows, n_directions): row m is the leakage, in nats, that a side of m records
+# adds. A side of more records than there are rows adds at most the last row.
 
 
 def side_leakage_by_contraction(diameter, dp_epsilon, n_steps, *, n_exact=256):
@@ -617,7 +618,7 @@ def two_sided_influences(past, future):
 
     ``past``, ``future``: influences from :func:`chain_influences`. The result has a row per past
     distance and a column per future distance. It is the largest sum of both influences over pairs
-    of values, or an upper bound on it if ``past`` and ``future`` are long.
+    of values, or an upper bound on it if there are too many pairs of distances and of values.
     """
     # Both records are independent given the record between them, so their influences add. A known
     # record between them would only separate one of them.
@@ -659,8 +660,8 @@ def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
         future_distances * dp_epsilon + factor * future_influences.max(axis=(1, 2))
     )
 
-    # Numbers of earlier records of each record that may be the worst: beyond the largest distances
-    # all have the same two-sided quilts, and the one-sided ones are worst at the crossing.
+    # Numbers of earlier records, of the records that may be the worst: beyond the largest
+    # distances all have the same two-sided quilts, and one-sided ones are worst at the crossing.
     margin = int(past_distances[-1]) + int(future_distances[-1]) + 2  # records
     if n <= 2 * margin:
         n_earlier = np.arange(n)
@@ -701,7 +702,7 @@ def blanket_influence(backward, forward, n):
 
 
 def spectral_smallest_n(spectral_gap, min_probability):
-    """Return the least number of records to which Lemma 4 of Zhao (2017) applies at any level.
+    """Return the least number of records to which Lemma 4 of Zhao (2017) applies at some level.
 
     Arguments are those of :func:`spectral_dp_epsilon`.
     """

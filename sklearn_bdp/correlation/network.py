@@ -190,10 +190,10 @@ class NetworkModel(GraphModel):
 
     def _lower_limit(self, values, log_failures, n, binary):
         # Components are independent (theory G12); within them the dependence may be weak (H5).
-        sizes, counts = component_sizes(self, n)
+        sizes, n_components_per_size = component_sizes(self, n)
         return np.maximum(
             CorrelationModel._lower_limit(self, values, log_failures, n, binary),
-            component_lower_limit(values, log_failures, sizes, counts),
+            component_lower_limit(values, log_failures, sizes, n_components_per_size),
         )
 
     # -- description, splits and subsets ------------------------------------------------------
@@ -296,7 +296,7 @@ def _edges_with_influences(graph, influence):
 
 
 def _check_classes(labels):
-    """Raise ValueError if a label is a fraction, or if -1 occurs with labels other than 1."""
+    """Raise ValueError if a label is a fraction or NaN, or if -1 occurs beside others than 1."""
     if labels.dtype.kind == "f" and (labels % 1 != 0).any():
         raise ValueError(
             "influence='estimate' reads class labels, got those of a regression. Use "
@@ -312,8 +312,8 @@ def _check_classes(labels):
 def _check_influences(matrix, influence):
     """Raise ValueError if an influence is infinite, or if influences look like distances.
 
-    ``matrix``: CSR matrix of influences in nats. ``influence``: text of the argument, for the
-    error.
+    ``matrix``: CSR matrix of influences in nats. ``influence``: name of the edge attribute, or
+    ``"data"``, for the error.
     """
     if np.isinf(matrix.data).any():
         raise ValueError(

@@ -61,7 +61,8 @@ class NodeMatching:
         Returns
         -------
         list of tuple of ndarray
-            Pairs ``(train, test)`` of node numbers. Every training node is in one test set.
+            Pairs ``(train, test)`` of positions among the training nodes. Every training node is in
+            one test set.
         """
         n = self.n_train
         n_splits = check_splits(n_splits, n, "records")
@@ -91,7 +92,7 @@ class NodeMatching:
         Parameters
         ----------
         splits : list of tuple of ndarray
-            Numbers of the training and test nodes of each fold.
+            Pairs ``(train, test)`` of positions among the training nodes.
 
         Returns
         -------

@@ -25,7 +25,7 @@ MIN_WHOLE_SEQUENCES = 10
 
 
 def is_chain(correlation: Any) -> bool:
-    """Return whether an argument is a :class:`MarkovChain`, or rows of numbers as in a matrix."""
+    """Return whether an argument is a :class:`MarkovChain`, or rows of scalars as in a matrix."""
     if isinstance(correlation, CorrelationModel):
         return isinstance(correlation, MarkovChain)
     if not isinstance(correlation, np.ndarray | list | tuple):

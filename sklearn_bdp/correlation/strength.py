@@ -196,9 +196,9 @@ def autocorrelation_time_test(
     level = check_probability("level", level)
     is_scored = ~np.isnan(series)
     if sequences is None:
-        positions = [np.flatnonzero(is_scored)]
+        scored_positions = [np.flatnonzero(is_scored)]  # one array per sequence
     else:
-        positions = _scored_positions(sequences, is_scored)
+        scored_positions = _scored_positions(sequences, is_scored)
     if folds is not None:
         folds = check_array("folds", folds, shape=(len(series),))
         series = _without_fold_means(series, is_scored, folds)
@@ -211,11 +211,11 @@ def autocorrelation_time_test(
     variance = float(values.var())
     if not variance > 1e-24 * max(1.0, float(np.abs(values).max())) ** 2:
         return DependenceReport(False, note=_TESTED.format(time=time, n=n))
-    if sum(len(sequence) // block_lengths[0] for sequence in positions) < MIN_BLOCKS:
+    if sum(len(sequence) // block_lengths[0] for sequence in scored_positions) < MIN_BLOCKS:
         note = _UNTESTED_SEQUENCES.format(time=time, n=n, blocks=MIN_BLOCKS, block=block_lengths[0])
         return DependenceReport(False, note=note)
     p_value, ratio, block_length = _slowest_variation(
-        series, positions, values, block_lengths, time
+        series, scored_positions, values, block_lengths, time
     )
     if p_value > level:
         return DependenceReport(False, p_value=p_value, note=_TESTED.format(time=time, n=n))
@@ -239,13 +239,13 @@ def _without_fold_means(series, is_scored, folds):
     return residuals
 
 
-def _slowest_variation(series, positions, values, block_lengths, time):
+def _slowest_variation(series, scored_positions, values, block_lengths, time):
     """Return ``(p_value, ratio, block_length)`` of the block length with the smallest p-value.
 
     ``ratio``: variance of block means divided by its expectation under the declared autocorrelation
     ``time`` (in records). Lengths with fewer than 6 blocks are left out; if all are, the result is
-    ``(1, 1, 0)``. ``series``: score of each record, or NaN. ``positions``: for each sequence, the
-    positions of its scores in ``series``. ``values``: all scores that are not NaN.
+    ``(1, 1, 0)``. ``series``: score of each record, or NaN. ``scored_positions``: for each
+    sequence, the positions of its scores in ``series``. ``values``: all scores that are not NaN.
     ``block_lengths``: lengths to try, in records.
     """
     variance = float(values.var())
@@ -253,7 +253,7 @@ def _slowest_variation(series, positions, values, block_lengths, time):
     most_significant = (1.0, 1.0, 0)
     for block_length in block_lengths:
         block_means = np.concatenate(
-            [_block_means(series[sequence], block_length) for sequence in positions]
+            [_block_means(series[sequence], block_length) for sequence in scored_positions]
         )
         if len(block_means) < MIN_BLOCKS:
             continue

@@ -103,7 +103,7 @@ def test_factor_stays_above_the_exact_leakage(edges, coupling, epsilon):
     joint = field_distribution([2] * n, dict.fromkeys(pairs, table))
     model = MarkovNetwork(edge_diameters(dict.fromkeys(pairs, table), n), influence="data")
     exact = bdp_leakage(joint, epsilon, records=[0])
-    factor = leakage_bound(model).factor().max()
+    factor = leakage_bound(model).leakage_factors().max()
     assert exact <= factor * epsilon + 1e-8
     if coupling == 0.05:
         assert factor * epsilon <= 1.01 * exact
