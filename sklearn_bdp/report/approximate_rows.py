@@ -48,16 +48,17 @@ class ApproximateRows:
     def value(self, statement: Statement) -> float:
         """Return the reported value in score units: a score, a difference or a skill score.
 
-        A value that cannot be computed is NaN or raises UndefinedScore.
+        A value that cannot be computed is not finite, or UndefinedScore is raised.
         """
         if statement.skill:
-            baseline_loss, model_loss = (
+            total_baseline_loss, total_model_loss = (
                 self.units.record_weights @ self.records.losses(statement.measure, model_name)
                 for model_name in statement.models
             )
-            return 1.0 - float(model_loss / baseline_loss)
-        date_facts = statement.measure.metric.unit_statistic.dates
-        is_about_training_mean = date_facts.left_out_about is not None
+            return 1.0 - float(total_model_loss / total_baseline_loss)
+        is_about_training_mean = (
+            statement.measure.metric.unit_statistic.dates.left_out_about is not None
+        )
         if self.units.are_dates and is_about_training_mean:
             return self._date_row(statement, 0.5).value  # the value needs no failure probability
         scores = [
@@ -81,9 +82,9 @@ class ApproximateRows:
         return self.units.record_weights * in_subgroup
 
     def public_refusal(self, statement: Statement) -> str:
-        """Return the reason, from public facts, why a row has no approximate interval.
+        """Return the reason, known before models are scored, why a row has no approximate interval.
 
-        The text is empty if public facts do not exclude an interval.
+        The text is empty if no reason is known by then.
         """
         if self.units.n_autocorrelation_times == 0.0:
             return NEEDS_CHAIN
@@ -101,7 +102,7 @@ class ApproximateRows:
     ) -> tuple[list[float] | None, list[str]]:
         """Return the ends of an approximate interval in score units, and notes for its row.
 
-        The ends are None without an informative interval, and the notes then state the reason.
+        The ends are None without an informative interval. A first note may then state the reason.
 
         Parameters
         ----------
@@ -110,13 +111,13 @@ class ApproximateRows:
         log_alpha : float
             Log of the failure probability of both ends together.
         proven_ends : list of float or None
-            Lower and upper end of the proven interval of the row, in score units, if it has one.
+            Lower and upper end of the proven interval of the row, in score units; None without one.
         """
         row = self._interval(statement, math.exp(log_alpha))
         ends = finite_ends((row.lower, row.upper))
         if ends is None:
             return None, list(row.notes)
-        # A skill score has no lower end.
+        # A skill score has no lowest value.
         is_bounded = isinstance(statement.measure.metric, BoundedMetric) and not statement.skill
         if self.units.are_dates and is_bounded:
             is_bounded = not self.uses_unclipped_errors(statement)
@@ -135,7 +136,7 @@ class ApproximateRows:
     def unclipped_value(self, statement: Statement) -> float:
         """Return the value of a row from unclipped errors over dates, in score units.
 
-        It is defined only if :meth:`uses_unclipped_errors` returns True for the row.
+        Only for a row for which :meth:`uses_unclipped_errors` returns True.
         """
         return float(self._in_score_units(self._date_row(statement, 0.5), statement).value)
 
@@ -174,7 +175,7 @@ class ApproximateRows:
             reason = f"{statement.measure.name} has no approximate interval over these dates."
         if reason:
             return ApproximateRow(value, math.nan, math.nan, self.units.n_units, (reason,))
-        # Of two models or subgroups, the second comes first: the row is the first minus the second.
+        # The second model or subgroup comes first: `median_error_row` subtracts the second pair.
         errors_per_model = [
             self.records.absolute_errors(model_name) for model_name in statement.models[::-1]
         ]
@@ -198,12 +199,12 @@ class ApproximateRows:
                 alpha,
                 unit_name=self.units.name,
             )
-        if statement.measure.metric.scorer._sign > 0:
+        if statement.measure.metric.scorer._sign > 0:  # the score is the error, not minus the error
             row = row._replace(value=value, lower=-row.upper, upper=-row.lower)
         return row
 
     def _lack_of_order_statistics(self, statement):
-        """Return the reason, from public facts, why a median or largest error has no interval.
+        """Return the reason, known before scoring, why a median or largest error has no interval.
 
         The text is empty if it may have one, and for other metrics.
         """
@@ -235,8 +236,8 @@ class ApproximateRows:
         """Return an :class:`ApproximateRow` with limits inside the range of its scorer, if known.
 
         Limits of one score of all records that are NaN or beyond the range are replaced by those of
-        theory G34 if these apply, else clipped. Other rows stay the same. ``alpha``: failure
-        probability of both limits together.
+        theory G34 if these apply, else clipped (NaN stays). Other rows stay the same. ``alpha``:
+        failure probability of both limits together.
         """
         scorer = _scorer_with_range(statement.measure.metric)
         is_one_score = len(statement.models) == 1 and not (statement.subgroups or statement.skill)
@@ -262,8 +263,8 @@ class ApproximateRows:
     def _limits_of_labels(self, metric, model_name, alpha):
         """Return limits of a score of predicted labels in score units, or None (theory G34).
 
-        None unless the metric is computed from a confusion matrix and the model predicts a known
-        label for every record. ``alpha``: failure probability of both limits together.
+        None unless the :class:`ApproximateMetric` is computed from a confusion matrix and the model
+        predicts a known label for every record. ``alpha``: failure probability of both limits.
         """
         if self.records.y.ndim != 1 or self.records.y.dtype.kind == "f":
             return None
@@ -297,7 +298,7 @@ class ApproximateRows:
         )
 
     def _unclipped_statistic_and_data(self, statement):
-        """Return the statistic of unclipped errors, and pairs of predictions and a record mask.
+        """Return the statistic of unclipped errors, and a list of (predictions, record mask).
 
         Of two models or subgroups, the pair of the second comes first. The result is None unless
         the metric clips errors, the targets have one output, and no prediction fails.
@@ -318,7 +319,7 @@ class ApproximateRows:
         return metric.unclipped_statistic, predictions_and_masks
 
     def _statistic_and_data(self, statement):
-        """Return the statistic of a row, its targets, and pairs of predictions and a record mask.
+        """Return the statistic of a row, its targets, and a list of (predictions, record mask).
 
         Of two models or subgroups, the pair of the second comes first. A skill score has targets 0,
         and one pair with losses of shape (2, n) for predictions, those of the baseline first. Masks

@@ -56,7 +56,7 @@ class AucMoments:
     def from_folds(cls, scores_by_fold: list[tuple[Array, Array]]) -> AucMoments:
         """Return the moments of the placements of out-of-fold scores.
 
-        ``scores_by_fold``: of each fold, the scores of its positive and of its negative records.
+        ``scores_by_fold``: one pair per fold, the scores of positive and those of negative records.
         Folds without records of both classes are left out. Raise ValueError if none remain.
         """
         usable_folds = [

@@ -53,9 +53,9 @@ def report_and_close(
 def _closing_report(holdout, plan, training, variance):
     """Compute, record and return the report of a plan, or return it if it is recorded already.
 
-    Raise ValueError if public facts exclude an interval for every row. ``training``: training
-    records as ``(X, y)`` or ``(X, y, groups)``, or None. ``variance``: variance over records of the
-    first row's cross-validated score, for scores in [0, 1], or None.
+    Raise ValueError if no row can have an interval. ``training``: training records as ``(X, y)`` or
+    ``(X, y, groups)``, or None. ``variance``: variance over records of the first row's
+    cross-validated score, for scores in [0, 1], or None.
     """
     account = holdout.account
     identity = json.loads(canonical(plan.identity()))
@@ -101,8 +101,8 @@ def _with_refitted_recipes(plan, holdout):
 def _fixed_values(statement):
     """Return a list of the values of a row that are fixed before the holdout is read, in JSON.
 
-    They are the expected moments, the limit at which differences are clipped, the cross-validated
-    score in [0, 1], and such a list for each class whose recall may prove the row.
+    They are the expected moments, the limit at which differences are clipped, the expected score or
+    rescaled difference, and such a list for each class whose recall may prove the row.
     """
     moments = statement.moments
     if dataclasses.is_dataclass(moments):
@@ -112,7 +112,7 @@ def _fixed_values(statement):
 
 
 def _check_intervals(plan, holdout):
-    """Raise ValueError if public facts exclude an interval for every row of a report."""
+    """Raise ValueError if it is known before models are scored that no row has an interval."""
     estimator = RowEstimator(plan, holdout, seed=0)
     reasons = [estimator.public_refusal(statement) for statement in plan.statements]
     if all(reasons):
@@ -136,7 +136,7 @@ def _check_budget(holdout, plan, totals):
 
 
 def _computed_report(holdout, plan, context):
-    """Return the ledger record that contains the report, and the rows that the ledger keeps."""
+    """Return the ledger record that contains the report, and the answers that the ledger keeps."""
     if plan.is_private:
         record, answers, results = _private_report(holdout, plan, context)
     else:
@@ -158,8 +158,9 @@ def _computed_report(holdout, plan, context):
 def _exact_report(holdout, plan, context):
     """Return record, answers and results of a report that reads the closed holdout without noise.
 
-    They are the ledger record without the report, the rows that the ledger keeps, and a dict of
-    report fields. The order of units is a function of the ledger's secret bits and of the records.
+    They are the ledger record without the report, the proven rows that the ledger keeps as answers,
+    and a dict of report fields. The order of units is a function of the ledger's secret bits and of
+    the records.
     """
     secret_digest = records_digest(plan.order_bits, holdout.y, holdout.X)
     estimator = RowEstimator(plan, holdout, seed=int(secret_digest[:32], 16))
@@ -210,10 +211,10 @@ def _text_and_count_of_events(event_class, y, *, target_name):
 
 
 def _proven_answers(plan, rows, context, code_length):
-    """Return proven rows over all records as answers for the ledger, with scores in [0, 1].
+    """Return proven rows over all records as answers for the ledger, rescaled to [0, 1].
 
-    Without such rows the result is ``()``. ``rows``: report rows in JSON, one per statement of the
-    plan. ``code_length``: code length of the report, in nats.
+    Rows without a value are left out. Without any row the result is ``()``. ``rows``: report rows
+    in JSON, one per statement of the plan. ``code_length``: code length of the report, in nats.
     """
     proven_rows = [
         (statement, row)
@@ -342,9 +343,9 @@ def _private_batch(holdout, plan, rows):
 
 
 def _private_evaluation(statement, records, y):
-    """Return the evaluation of a statement: of its model, or the paired difference (theory G23).
+    """Return the :class:`Evaluation` of a row: its model's, or the paired difference (theory G23).
 
-    The difference of scores in [0, 1] is rescaled from [-1, 1] to [0, 1].
+    The difference of scores in [0, 1] is rescaled from [-1, 1] to [0, 1]. ``y``: holdout targets.
     """
     metric = statement.measure.metric
     evaluations = [metric.evaluate(*records.model_and_data(name), y) for name in statement.models]

@@ -361,7 +361,8 @@ class FinalReport(RenderedResult):
         Raises
         ------
         ValueError
-            If ``over`` is not None or ``"time"``, or the scores over time are not known.
+            If ``over`` is neither None nor ``"time"``, or if it is ``"time"`` and the scores over
+            time are not known.
         """
         import matplotlib.pyplot as plt  # optional: only for this view
 
@@ -423,8 +424,8 @@ class FinalReport(RenderedResult):
             if math.isfinite(row.lower):
                 label = "expected over the period"
                 ax.axhspan(row.lower, row.upper, color=color, alpha=0.2, label=label)
-        max_letters = max(12, int(ax.figure.get_figheight() / _LETTER_WIDTH))
-        metric_lines = textwrap.wrap(self.rows[0].metric, max_letters, break_long_words=False)
+        max_characters = max(12, int(ax.figure.get_figheight() / _CHARACTER_WIDTH))
+        metric_lines = textwrap.wrap(self.rows[0].metric, max_characters, break_long_words=False)
         ax.set_ylabel("\n".join(metric_lines))
         _label_dates(ax, dates)
         ax.legend(fontsize="small")
@@ -469,7 +470,7 @@ def _short_model_names(names):
     """Return the names of models and comparisons with letters for models, and a legend.
 
     The legend has pairs of a letter and the model it replaces. If no name is longer than 30
-    letters, names stay the same and the legend is empty.
+    characters, names stay the same and the legend is empty.
     """
     if max(map(len, names)) <= _MAX_NAME_LENGTH:
         return names, []
@@ -544,9 +545,9 @@ FEW_ERRORS = (
 )
 #: Text between the models in the name of a difference or a skill score; a split keeps it.
 _SEPARATOR = re.compile("( minus | against )")
-_MAX_NAME_LENGTH = 30  # letters of a model in a table
+_MAX_NAME_LENGTH = 30  # characters of a model in a table
 _FAMILIES = ("proven", "approximate")
 #: Colors of the models in a plot over dates.
 _MODEL_COLORS = (GOOD_COLOR, BAD_COLOR)
-_LABEL_WIDTH = 45  # letters in a line of a label
-_LETTER_WIDTH = 0.12  # in inches
+_LABEL_WIDTH = 45  # characters in a line of a label
+_CHARACTER_WIDTH = 0.12  # in inches

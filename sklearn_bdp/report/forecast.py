@@ -102,16 +102,16 @@ def forecast_report(
     Raises
     ------
     TypeError, ValueError
-        If the training records of a search are not known in this process, a baseline is given by
-        predictions of holdout records, a model cannot be fitted on the first training fold, a row
-        cannot be reported, or rows would pass through noise.
+        If the training records of a search are not known in this process or too few for folds, a
+        baseline is given by predictions of holdout records, a model cannot be fitted on the first
+        training fold, a row cannot be reported, or rows would pass through noise.
     HoldoutClosedError
         If a final report closed the holdout.
     """
     training_data = _forecast_data(holdout)
     models = dict(estimators)
-    has_baseline = compare is not None and not isinstance(compare, str | bool)
-    if has_baseline:
+    is_separate_baseline = compare is not None and not isinstance(compare, str | bool)
+    if is_separate_baseline:
         _check_baseline(compare)
         models[_BASELINE] = compare
     forecasts = []
@@ -119,7 +119,7 @@ def forecast_report(
         fitted_models = models_of_fold(training_data, models, fold.train)
         if fitted_models is None:
             break
-        baseline = fitted_models.pop(_BASELINE) if has_baseline else compare
+        baseline = fitted_models.pop(_BASELINE) if is_separate_baseline else compare
         sample = _sample_of_fold(holdout, training_data, fold)
         plan = make_report_plan(
             sample, fitted_models, cv_scores, compare=baseline, training=None, **options
@@ -151,7 +151,7 @@ def _forecast_data(holdout):
 
 
 def _check_baseline(compare):
-    """Raise ValueError unless a baseline has the method ``fit`` or ``predict``."""
+    """Raise ValueError unless the baseline ``compare`` has the method ``fit`` or ``predict``."""
     if not (hasattr(compare, "fit") or hasattr(compare, "predict")):
         raise ValueError(
             "compare must be an estimator in a preview: predictions of holdout records say "
@@ -162,7 +162,8 @@ def _check_baseline(compare):
 def _median_forecast(forecasts):
     """Return the :class:`RowForecast` with the medians of one row's forecasts on several folds.
 
-    The score or a half-width is None if it is None on at least half of the folds.
+    A half-width is None if it is None on at least half of the folds. The score is NaN if it is NaN
+    on one.
     """
     first = forecasts[0]
     median_by_field = {}

@@ -392,7 +392,7 @@ def record_error_clips(
 
 
 def with_clips(measure: Measure, clips: ErrorClips | None) -> Measure:
-    """Return the measure with a clip if it is of errors without a declared range, else unchanged.
+    """Return the measure, its errors clipped if they have no declared range or smaller clip.
 
     ``clips``: error clips from training errors. If they are None, the measure is unchanged.
     """
@@ -419,9 +419,9 @@ def without_clip(measure: Measure, *, skill: bool) -> Measure:
 def clip_notes(statement: Any, records: Any, units: Any, plan: Any, log_alpha: float) -> list[str]:
     """Return sentences on the clip of the errors of a row over dates, and on errors beyond it.
 
-    ``statement``: a row whose metric clips errors of one output. ``records``: the holdout records.
-    ``units``: their dates. ``plan``: the report's. ``log_alpha``: log of the failure probability of
-    both limits together.
+    ``statement``: a row whose metric clips errors of one output. ``records``: the holdout's
+    :class:`ScoredRecords`. ``units``: its :class:`SamplingUnits`, dates. ``plan``: the
+    :class:`Plan`. ``log_alpha``: log of the failure probability of both limits together.
     """
     metric = statement.measure.metric
     clip = float(metric.width)

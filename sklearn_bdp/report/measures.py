@@ -244,7 +244,7 @@ def _must_call_scorer(metric, scorer, classes, n_outputs):
     """Return whether a score is computed by calling the scorer, not by the metric's statistic.
 
     It is for several outputs, and for a metric of one class if there are ``classes``, but not two.
-    Raise ValueError if ``scorer`` is None then, and for ROC AUC if there are not two classes.
+    Then raise ValueError if ``scorer`` is None, and for ROC AUC of one output.
     """
     if n_outputs > 1:
         if scorer is None:
@@ -599,10 +599,10 @@ class ScoredRecords:
     ) -> tuple[Any, Any, Any]:
         """Return the statistic of a measure, and the targets and predictions that it reads.
 
-        For a mean, predictions are scores of records. If a scorer must be called, targets are 0,
-        and predictions are a function from positions of records to the scorer's value with
-        ``weights``, the weights of all records. Raise UndefinedScore if the model fails on a record
-        and the measure is neither a mean nor a ratio.
+        For a mean, predictions are scores or losses of records. If a scorer must be called, targets
+        are 0, and predictions are a function from positions of records to the scorer's value with
+        ``weights``, the weights of all records. Other measures, except ratios, raise UndefinedScore
+        if the model fails on a record.
         """
         if measure.is_recomputed:
             value_at = functools.partial(self.scorer_value, measure, model_name, weights=weights)
@@ -868,7 +868,7 @@ def checked_model(name: str, model: Any, X: Any, y: Any, y_train: Any) -> Any:
     model : estimator, PrecomputedPredictions or array-like
         Fitted model, or predictions of the holdout records. PrecomputedPredictions are not checked.
     X, y : array-like
-        Holdout records and their targets. Only their types and their number are read.
+        Holdout records and their targets. Only their types and shapes are read.
     y_train : array-like or None
         Training targets, if known.
 
@@ -1017,7 +1017,7 @@ def check_predictions(y_pred: Any, y: Any, y_train: Any, **texts: str | None) ->
     y_pred : array-like
         Predictions.
     y : array-like
-        Holdout targets. Only their type and their number are read.
+        Holdout targets. Only their type and shape are read.
     y_train : array-like or None
         Training targets, or other public targets of the same classes.
     **texts : str or None

@@ -106,7 +106,7 @@ def _joint_alpha_text(report, joint_alpha):
 
 
 def _count_sentences(report, proven_rows, letter_by_model_name):
-    """Yield sentences on the counts of Clopper-Pearson intervals if at most 4 rows have counts."""
+    """Yield sentences on the counts of Clopper-Pearson intervals, for at most 4 such rows."""
     rows_with_counts = [row for row in proven_rows if row.counts and not row.metric.startswith(AUC)]
     if not 0 < len(rows_with_counts) <= _MAX_ROWS_WITH_COUNTS:
         return
@@ -231,7 +231,7 @@ def _combination_sentences(proven_rows):
 def _drawn_text(proven_rows):
     """Return the numbers of positive and of all records drawn from groups, in parentheses.
 
-    The text is empty without counts of a row on the area under the ROC curve.
+    The text is empty without counts of a row on the area under the ROC curve of all records.
     """
     for row in proven_rows:
         if row.metric.startswith(AUC) and row.counts and not row.subgroup:
@@ -502,7 +502,7 @@ def _few_outcome_sentences(report, approximate_rows, letter_by_model_name):
 def _intervals_text(report, some_rows, approximate_rows, letter_by_model_name):
     """Return the approximate intervals of ``some_rows`` in words, and whether these are singular.
 
-    ``some_rows`` are among ``approximate_rows``, all approximate_rows with an approximate interval.
+    ``approximate_rows``: all rows with an approximate interval. ``some_rows`` are among them.
     """
     count = len(some_rows)
     if count == len(approximate_rows) > 1:
@@ -649,7 +649,10 @@ def _scales_text(report, jackknife_rows):
 
 
 def _disjoint_gap_rows(report, jackknife_rows):
-    """Return the rows of differences of rank statistics between subgroups without common units."""
+    """Return rows of differences of rank statistics between subgroups without common units.
+
+    The list is empty over dates.
+    """
     n_units_by_subgroup = {row.subgroup: row.n_units for row in report.rows}
     gap_rows = []
     for row in jackknife_rows:

@@ -1,4 +1,4 @@
-"""The plan of a final report: its statements, and facts about them that are known before closing.
+"""The plan of a final report: its statements and their expected moments, before closing.
 
 Closing is irreversible. Therefore metrics × models × dependence are checked first, and models and
 metrics are tried on placeholder records, while the holdout is open and before any model is scored
@@ -104,7 +104,7 @@ def dependence_of(holdout: Any) -> str:
 class Quantity(NamedTuple):
     """Name of the quantity that a row estimates, and the ends of its range in score units.
 
-    The ends are meaningless for skill scores and for metrics that are neither means nor ratios.
+    The ends are meaningless for skill scores and for metrics without a range.
     """
 
     name: str
@@ -173,7 +173,7 @@ class Statement:
     def row(self, n_units: int) -> dict[str, Any]:
         """Return the row of a report, in JSON, with its results still empty.
 
-        ``n_units``: number of holdout units in the row.
+        ``n_units``: number of holdout units.
         """
         separator = " against " if self.skill else " minus "
         metric_name = self.measure.name
@@ -577,10 +577,11 @@ def _with_expected_value(statement, cv_score_by_model_name, ranking_measure_by_m
     ):
         return statement
     cv_scores = [float(cv_score_by_model_name[name]) for name in statement.models]
+    unit_scores = cv_scores  # ratios and ROC AUC are in [0, 1]
     if statement.measure.is_mean:
         metric = statement.measure.metric
-        cv_scores = [check_cv_score(metric, cv_score) for cv_score in cv_scores]
-    unit_scores = np.clip(cv_scores, 0.0, 1.0).tolist()
+        unit_scores = [check_cv_score(metric, cv_score) for cv_score in cv_scores]
+    unit_scores = np.clip(unit_scores, 0.0, 1.0).tolist()
     if len(unit_scores) == 1:
         return dataclasses.replace(statement, expected=unit_scores[0])
     baseline_score, model_score = unit_scores
@@ -1284,9 +1285,10 @@ def _with_expected_moments(statement, plan, holdout, out_of_fold, variance):
 def _with_moments(statement, plan, out_of_fold, variance=None):
     """Return a statement with the moments of units and the clip of differences for bets.
 
-    Moments are those of training units, or defaults. A statement stays the same unless its proven
-    interval uses bets on units. ``out_of_fold``: :class:`_OutOfFold` or None. ``variance``:
-    variance over records of this row's cross-validated score, for scores in [0, 1], or None.
+    Moments are those of training units, else defaults with ``variance`` if it is known. A statement
+    stays the same unless its proven interval uses bets on units. ``out_of_fold``:
+    :class:`_OutOfFold` or None. ``variance``: variance over records of this row's cross-validated
+    score, for scores in [0, 1], or None.
     """
     if statement.proven not in UNIT_INTERVALS:
         return statement
@@ -1302,7 +1304,10 @@ def _with_moments(statement, plan, out_of_fold, variance=None):
 
 
 def _with_auc_moments(statement, plan, out_of_fold):
-    """Return a statement on ROC AUC with :class:`AucMoments`; ``out_of_fold``: may be None."""
+    """Return a statement with :class:`AucMoments`, which only ROC AUC uses.
+
+    ``out_of_fold``: :class:`_OutOfFold` or None.
+    """
     # 0.5 is the expected value of statements without a cross-validated score.
     moments = AucMoments.default(None if statement.expected == 0.5 else statement.expected)
     if out_of_fold is not None and not _has_predictions(statement, plan):

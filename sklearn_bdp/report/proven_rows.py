@@ -100,11 +100,11 @@ class ProvenRows:
         return int(np.count_nonzero(differences > statement.max_difference))
 
     def counts(self, statement: Statement) -> list[list[int]]:
-        """Return pairs [hits, records] that Clopper-Pearson limits of a row are computed from.
+        """Return pairs [hits, records in the denominator] behind Clopper-Pearson limits of a row.
 
         A mean over classes may have a pair for the recall of each class. The pair of an F1 score is
-        that of its Jaccard index. The pair of ROC AUC is [positive records, records]. Differences
-        and other rows have none.
+        that of its Jaccard index. The pair of ROC AUC is [positive records, records], of those that
+        its limits are computed from. Differences and other rows have none.
         """
         if len(statement.subgroups) == 2 or len(statement.models) == 2:
             return []
@@ -176,7 +176,7 @@ class ProvenRows:
         )
 
     def _drawn_positions(self, statement):
-        """Return the positions of the records drawn from units, those in the subgroup if any."""
+        """Return positions of one drawn record per unit, without those outside of the subgroup."""
         positions = self.units.one_record_of_each
         if statement.subgroups:
             in_subgroup = self.plan.masks[statement.subgroups[0]] > 0.0

@@ -197,9 +197,9 @@ class RowEstimator:
         return notes
 
     def public_refusal(self, statement: Statement) -> str:
-        """Return the reason, from public facts, why a row cannot have an interval.
+        """Return the reason, known before models are scored, why a row has no interval.
 
-        The text is empty if the statement has a proof, or if such facts do not exclude an interval.
+        The text is empty if the statement has a proof, or if no reason is known by then.
         """
         return "" if statement.proven else self.approximate.public_refusal(statement)
 
@@ -217,17 +217,17 @@ class RowEstimator:
         """Return the dates, and the scores by date of each model on the first metric.
 
         Dates are numbers from 0 if they are not known. Scores are a dict of arrays in score units,
-        by the position of the model's row in the report.
+        by the position in the report of the model's row on all records, one date ahead.
         """
         first = self.plan.statements[0]
         scores_by_row_index = {}
         for row_index, statement in enumerate(self.plan.statements):
-            is_about_one_model = (
+            is_plottable = (
                 len(statement.models) == 1
                 and not statement.subgroups
                 and statement.forecast_horizon == 1
             )
-            if is_about_one_model and statement.measure.name == first.measure.name:
+            if is_plottable and statement.measure.name == first.measure.name:
                 low, high = statement.measure.score_range
                 unit_scores, _ = self.records.contributions(statement.measure, statement.models[0])
                 date_means = self.units.date_means(unit_scores)
