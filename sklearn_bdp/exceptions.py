@@ -104,7 +104,7 @@ class SklearnBdpWarning(UserWarning):
 
 
 class DependenceWarning(SklearnBdpWarning):
-    """The training records contradict the declared correlation model.
+    """The training records seem to contradict the declared correlation model.
 
     Intervals are valid under the declared model only. Declare a model with more dependence.
     Otherwise intervals may be too narrow.

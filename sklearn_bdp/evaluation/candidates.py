@@ -224,9 +224,10 @@ class HoldoutFitJob:
     def _evaluate(self, model, columns, keys_by_metric, memory):
         """Return by metric name a :class:`FitResult` with raw holdout scores and query key.
 
-        ``columns``: positions of the candidate's columns, or None; ``keys_by_metric``: query keys
-        by metric name, may be empty. A secondary metric that raises an error other than
-        ScoreContractError is left out; other errors are raised.
+        The metric that ranks has the name None. A secondary metric that raises an error other than
+        ScoreContractError is left out; other errors are raised. ``columns``: positions of the
+        candidate's columns, or None for all; ``keys_by_metric``: query key, or None, by metric
+        name; may be empty.
         """
         X_holdout = select_columns(self.setup.X_holdout, columns)
         results = {}
@@ -408,10 +409,10 @@ class PrefixMemory:
     def cached_predictor(self, model, X, X_name, *, metric=None):
         """Return ``model``, or a pipeline that takes transformed records of ``X`` from this cache.
 
-        ``model``: fitted in the most recent block of :meth:`attach`. It is returned itself unless
-        it is a pipeline with transformers that all have digests in this cache, and if ``metric``
-        (may be None) uses more than predictions. ``X_name``: name of the records ``X``, fixed for
-        each ``fit_data_name`` of :meth:`attach`.
+        ``model``, the most recently fitted one, is returned itself if ``metric`` (may be None) uses
+        more than predictions, or if it is not a pipeline whose transformers all have digests in
+        this cache. ``X_name``: identifies ``X`` among the records that fits on the same training
+        records predict.
         """
         uses_more_than_predictions = metric is not None and not metric.uses_predictions_only
         if uses_more_than_predictions or not self._step_digests or type(model) is not Pipeline:
@@ -424,8 +425,8 @@ class PrefixMemory:
 
         ``cache_key``: tuple of the digests of the steps, perhaps with a name of the records.
         ``compute``: function without arguments that returns records and step; the step is None for
-        records that a fitted pipeline transformed. Records with more than ``max_bytes`` bytes, or
-        of unknown size, are not cached.
+        records that a fitted pipeline transformed. Transformed records with more than ``max_bytes``
+        bytes, or of unknown size, are not cached.
         """
         if cache_key in self._cache:
             self._cache.move_to_end(cache_key)
@@ -603,8 +604,9 @@ def _run_chunk(chunk_index, job, tasks):
 class ModelStore:
     """Fitted models of candidates: the best one in memory, the others on disk or to be refitted.
 
-    "Best" refers to the cross-validated score. Models that cannot be pickled stay in memory. A
-    *row* is the candidate's row in ``cv_results_``, or the tuple of its columns in selectors.
+    "Best" refers to the cross-validated score. Models that can be neither pickled nor refitted stay
+    in memory. A *row* is the candidate's row in ``cv_results_``, or the tuple of its columns in
+    selectors.
     """
 
     def __init__(self):
@@ -637,7 +639,7 @@ class ModelStore:
             self._positions_or_models[worse_row] = worse_model
 
     def get(self, row):
-        """Return the model of a row, or None if it has to be refitted."""
+        """Return the model of a row, or None if it is not in the store."""
         _, leader_row, _, leader_model = self._leader
         if row == leader_row:
             return leader_model
@@ -709,12 +711,12 @@ def rescale_to_metric(metric, record):
 
 
 def _selection_ranks(ranking_queries, cv_scores):
-    """Return an array of the ranks of queries by selection score, 1 for the highest, or None.
+    """Return the rank of each query by selection score in an array, 1 for the highest, or None.
 
     ``ranking_queries``: queries on the metric that ranks. ``cv_scores``: cross-validated scores in
     [0, 1] of these, followed by those of secondary queries, for which they replace selection
     scores. None without ranking queries, if cross-validated scores order these in the same way, or
-    if one of them has no selection score.
+    if a ranking query has no selection score.
     """
     n_ranking = len(ranking_queries)
     selection_scores = np.array([query.selection_score for query in ranking_queries])
@@ -768,10 +770,10 @@ class Verifier:
     def key(self, candidate, name=None):
         """Return the query key of a candidate before it is fitted.
 
-        None without a digest, as for an estimator whose fits may differ. The key is a digest of the
-        metric, the training set, the estimator with its parameters, the arguments of ``fit`` and
-        the columns. ``name``: of a secondary metric, None for the metric that ranks. The key for a
-        secondary metric differs from the key for the same metric if it ranks.
+        None if it cannot be computed, as for an estimator whose fits may differ. It is a digest of
+        the metric, the training set, the estimator with its parameters, the arguments of ``fit``
+        and the columns. ``name``: of a secondary metric, None for the metric that ranks. The key
+        for a secondary metric differs from the key for the same metric if it ranks.
         """
         # Candidates without parameters share a recipe key: the query key covers their columns.
         candidate_id = id(candidate) if candidate.params else None
@@ -789,8 +791,8 @@ class Verifier:
     def _recipe_key(self, params, name):
         """Return the key of a fit with the parameters ``params`` on all columns, for one metric.
 
-        None without a digest, or if the estimator contains code of the user and all parameters are
-        numbers. ``name``: of a secondary metric, None for the metric that ranks.
+        None without a digest, or if the estimator contains code of the user and ``params`` has no
+        values but numbers. ``name``: of a secondary metric, None for the metric that ranks.
         """
         has_only_numbers = all(isinstance(value, Number) for value in params.values())
         if self._has_user_code and has_only_numbers:  # numbers cannot replace the user's code
@@ -813,9 +815,9 @@ class Verifier:
     def final_fit_tasks(self, tasks):
         """Return the tasks whose candidate still has to be fitted on the whole training set.
 
-        Tasks are left out if all their queries have recorded answers, or if ``pending_results``
-        has the result of the fit. ``needs_model_key`` of the returned tasks states whether
-        :meth:`key` of the metric that ranks is None, and their ``context`` is None.
+        Tasks are left out if their queries on all metrics have recorded answers, or if
+        ``pending_results`` has the result of the fit. ``needs_model_key`` of the returned tasks
+        states whether :meth:`key` of the metric that ranks is None, and their ``context`` is None.
         """
         metric_names = tuple(self._metrics)  # the first one is None: the metric that ranks
         keys_of_tasks = [
@@ -929,21 +931,23 @@ class Verifier:
         candidates : list of Candidate or tuple
             A tuple is the columns of a candidate.
         cv_scores : sequence of float
-            Cross-validated scores in [0, 1]. The holdout is not queried about candidates with NaN.
+            Cross-validated scores in [0, 1]. Candidates with NaN can have recorded answers only.
         rows : list or None
             Row of each candidate, under which ``pending_results`` may have the result of its fit.
-            None: the candidates are fitted here.
+            None: the candidates with a cross-validated score are fitted here.
         secondary : dict or None
-            Cross-validated scores of all candidates in [0, 1], by name of a secondary metric.
+            Sequence of the cross-validated scores of all candidates in [0, 1], by name of a
+            secondary metric.
         variances, kurtosis : sequence of float or None
             For each candidate: variance and kurtosis of its scores in [0, 1] on training records,
-            or on dates.
+            or on dates; NaN: unknown.
         references : callable or None
             Needed for metrics without a proven bound: takes the index of a candidate in
             ``candidates`` and the name of a secondary metric (None for the metric that ranks), and
             returns the TrainingReference from out-of-fold predictions.
         n_train : float or None
-            Number of training records behind a cross-validated score. None: all of them.
+            Number of training records behind a cross-validated score, an effective number for
+            weighted scores. None: all of them.
         selection_scores : sequence of float or None
             Training scores in score units by which a confirmed candidate is selected. None: it is
             selected by the cross-validated scores.
@@ -981,8 +985,8 @@ class Verifier:
     def _report_failed_fits(self, queries):
         """Warn if fits of candidates failed; raise ValueError if all did.
 
-        Constant predictions do not fail, and do not count. ``queries``: CandidateQuery about each
-        candidate on the metric that ranks.
+        Constant predictions do not count. A candidate that was not fitted did not fail.
+        ``queries``: CandidateQuery about each candidate on the metric that ranks.
         """
         tracebacks = [query.fit_result.error or None for query in queries if query.columns != ()]
         report_failed_fits(
@@ -1082,13 +1086,13 @@ class Verifier:
             self._recorded_answers.pop(query.key, None)  # the next look-up reads the ledger
 
     def _make_query(self, candidate, name, fit_result, cv_score, find_reference):
-        """Return the CandidateQuery about a fitted candidate on one metric.
+        """Return the CandidateQuery about a candidate on one metric.
 
         ``name``: of a secondary metric, None for the metric that ranks. ``fit_result``: FitResult
-        of the candidate, with all metrics. ``cv_score``: cross-validated score on this metric, in
-        [0, 1]. After a failed fit the query on the metric that ranks has NaN instead.
-        ``find_reference``: function without arguments that returns the TrainingReference, None if
-        all metrics have a proven bound.
+        of the candidate, with all metrics; ``FitResult()`` without a fit. ``cv_score``:
+        cross-validated score on this metric, in [0, 1], or NaN. After a failed fit the query on the
+        metric that ranks has NaN instead. ``find_reference``: function without arguments that
+        returns the TrainingReference; may be None for metrics with a proven bound.
         """
         metric_result = fit_result
         if name is not None:
@@ -1119,9 +1123,10 @@ class Verifier:
     def _make_queries(
         self, candidates, rows, cv_scores, secondary, variances, kurtosis, references
     ):
-        """Return a CandidateQuery for each fitted candidate, with the recorded answer, if any.
+        """Return a list of a CandidateQuery for each candidate, with recorded answers, if any.
 
-        Arguments are those of :meth:`verify`; ``secondary`` may be an empty dict.
+        The queries are on the metric that ranks, and contain those on secondary metrics. Arguments
+        are those of :meth:`verify`, but ``rows`` and ``secondary`` are not None.
         """
         queries = []
         for index, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
@@ -1148,8 +1153,8 @@ class Verifier:
     def _set_recorded_answers(self, ranking_queries):
         """Set the answers of queries and of their secondary queries from the ledger, if recorded.
 
-        A query without a cross-validated score gets the recorded one, too. ``ranking_queries``:
-        queries on the metric that ranks.
+        A query with a recorded answer, but without a cross-validated score, gets the recorded one.
+        ``ranking_queries``: queries on the metric that ranks.
         """
         queries = []
         for query in ranking_queries:
@@ -1164,7 +1169,7 @@ class Verifier:
                     query.cv_score = query.answer.cv_score
 
     def _look_up(self, keys):
-        """Return a dict of recorded answers by query key; None: the key has no answer.
+        """Return a dict of AnswerRecords by query key, with None for keys without an answer.
 
         ``keys``: query keys; None is skipped. The dict also contains keys of earlier calls.
         """

@@ -47,7 +47,10 @@ def resolve_dates(meta_estimator, config, fit_data, *, in_time):
     Raises
     ------
     ValueError
-        If dates or a horizon contradict the declared correlation or the order of the rows.
+        If dates, groups, a horizon or the holdout contradict the declared correlation or the
+        records.
+    TypeError
+        If the horizon is neither an integer nor a span of time.
     """
     correlation = meta_estimator.correlation
     holdout = meta_estimator.holdout
@@ -93,7 +96,7 @@ def _check_groups_are_no_dates(groups):
 
 
 def _check_no_dates(fit_data, model_times, model, *, in_time):
-    """Raise ValueError for ``times``, a horizon or repeated dates, if the correlation has no dates.
+    """Raise ValueError for ``times``, a horizon or repeated dates under a model without dates.
 
     ``model_times``: dates from ``times``, or from an index with several rows per date, otherwise
     None. ``model``: the declared correlation, a model of dependence or a name of it, for the
@@ -133,10 +136,10 @@ def _check_holdout_in_time(model):
 
 
 def _check_tail_can_be_held_out(meta_estimator, config, fit_data, model_times):
-    """Raise ValueError if a splitter draws the holdout, or if a validation set is not later.
+    """Raise ValueError if a splitter draws the holdout, or if ``X_val`` is not later than ``X``.
 
-    A validation set is checked only if ``model_times`` is None. ``config``: HoldoutConfig of the
-    new holdout.
+    ``X_val`` is checked by its index, and only if ``model_times`` is None. ``config``:
+    HoldoutConfig of the new holdout.
     """
     if is_splitter(config.test_size):
         raise ValueError(
@@ -148,12 +151,12 @@ def _check_tail_can_be_held_out(meta_estimator, config, fit_data, model_times):
 
 
 def _find_dates(fit_data):
-    """Return the dates for a TimeOrdered model, the dates of the records, and the horizon in dates.
+    """Return dates for a TimeOrdered model, dates of records, and the horizon as number of dates.
 
     Dates from ``times``, or from an index with repeated dates, are those of ``X`` followed by
     ``X_val``, and are returned twice. With an index of unique dates in each table, the first result
-    is None, and the second one has the dates of ``X`` only. Both are None if a table has no dates.
-    Raises ValueError for rows out of time order, wrong numbers of dates and wrong horizons.
+    is None, and the second one has the dates of ``X`` only. Both are None without ``times`` if a
+    table has no dates in its index. Raises ValueError or TypeError for invalid dates or horizons.
     """
     dates = fit_data.times
     tables = (
@@ -177,7 +180,7 @@ def _find_dates(fit_data):
 
 
 def _check_dates_of_tables(dates, tables):
-    """Raise ValueError unless each record has a date, and ``X_val`` has later dates than ``X``.
+    """Raise ValueError unless there is a date per record, and ``X_val`` is later than ``X``.
 
     ``dates``: array of the dates of ``X`` followed by those of ``X_val``; ``tables``: records by
     name of the table, "X" and perhaps "X_val".
@@ -202,7 +205,7 @@ def _check_before_holdout(train_dates, holdout):
     """Raise ValueError unless all training records have dates before those of the holdout.
 
     ``train_dates``: array of the dates of the training records, or None. ``holdout``:
-    ReusableHoldout. Nothing is compared if one of them has no dates, or if their dates have
+    ReusableHoldout. Nothing is compared if either has no dates, or if their dates have
     different kinds of dtypes.
     """
     calendar = holdout.dependence.sampling_scheme(holdout.n).calendar

@@ -37,8 +37,8 @@ def report_failed_fits(fit_errors, error_score, *, estimator, X, y, fits_text, n
     Raises
     ------
     ValueError
-        If all fits failed, or if ``X`` has missing or infinite values and a fit of each candidate
-        failed with an error about NaN.
+        If all fits failed, or if :func:`missing_values_text` finds missing or infinite values in
+        ``X`` and a fit of each candidate failed with an error about NaN.
     """
     tracebacks = [error for error in fit_errors if error is not None]
     if not tracebacks:
@@ -114,7 +114,7 @@ def missing_values_text(X, estimator, table="X"):
 
 
 def _columns_with_missing_values(X):
-    """Return a dict of columns with missing or infinite values, as sets of "NaN" and "infinity".
+    """Return the result of :func:`_kinds_of_missing_values` by column, for columns with any.
 
     Keys are names of columns in a frame, and positions in a two-dimensional array or sparse matrix.
     The dict is empty for other data.
@@ -135,7 +135,11 @@ def _columns_with_missing_values(X):
 
 
 def _kinds_of_missing_values(values):
-    """Return the set of those of "NaN" and "infinity" that an array contains."""
+    """Return a set that may contain "NaN" and "infinity".
+
+    "NaN": an array of floats or objects has missing values, such as None, NA and NaT. "infinity":
+    an array of floats has infinite values.
+    """
     n_infinite = np.count_nonzero(np.isinf(values)) if values.dtype.kind == "f" else 0
     value_kinds = set()
     if n_infinite:

@@ -50,7 +50,8 @@ class FitData:
         """Return the data with groups split into those of ``X`` and of ``X_val``.
 
         Raises ValueError if groups or sample weights have another number of rows than their
-        records, or if an argument has the same index as its records in another order.
+        records, if groups have several types, or if the rows of an argument seem to be in another
+        order than its records.
         """
         n = num_samples(self.X)
         n_validation = 0 if self.X_val is None else num_samples(self.X_val)
@@ -74,7 +75,7 @@ class FitData:
 
 
 def check_target_count(X, y, table="X"):
-    """Raise ValueError unless there are as many targets as records, or no targets.
+    """Raise ValueError unless ``y`` is None or there are as many targets as records.
 
     ``table``: name of the records in the message, "X" or "X_val".
     """
@@ -122,7 +123,7 @@ def check_records(estimator, X, y, table="X"):
 
 
 def _check_argument_order(X, y):
-    """Raise ValueError if ``X`` is a one-dimensional array of numbers, but ``y`` has columns."""
+    """Raise ValueError if ``X`` is a vector of numbers and ``y`` has several columns."""
     shape = getattr(X, "shape", ())
     targets_shape = getattr(y, "shape", ())
     dtype = getattr(X, "dtype", None)
@@ -160,7 +161,7 @@ def groups_by_table(n, n_validation, groups, groups_val):
 
 
 def _check_n_labels(name, labels, n_records, hint):
-    """Raise ValueError unless there are no labels, or one for each record of a table.
+    """Raise ValueError unless ``labels`` is None or has a label for each record of a table.
 
     ``name``: argument with the labels, "groups" or "groups_val"; ``hint``: end of the error
     message, may be empty.

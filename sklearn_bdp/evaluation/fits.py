@@ -396,9 +396,9 @@ def _predictions_from_json(content):
 
 
 def tested_units(holdout_split, folds):
-    """Return the code of the sampling unit of each test record, and a reason why it has none.
+    """Return an array of the sampling unit of each test record, and a reason why it has none.
 
-    Codes are integers, equal for records of one unit, in the order of the folds. The reason states
+    Units are integers, equal for records of one unit, in the order of the folds. The reason states
     why the variation of predictions between units cannot be estimated, and is empty if it can. The
     codes are None if there is a reason, and if the holdout records are independent. ``folds``:
     pairs of training and test positions.
@@ -423,7 +423,7 @@ def check_dependence(holdout_split, setup, params, *, groups=None, scores_and_fo
     """Test whether a candidate's out-of-fold scores contradict the declared dependence, and warn.
 
     Returns the report of :func:`~sklearn_bdp.diagnostics.scores.run_dependence_test` and the
-    scores that it used, both None if there is no test.
+    scores that it used. Both are None if there is no test, and scores if it reads labels.
 
     Parameters
     ----------
@@ -538,7 +538,7 @@ class CrossValidation:
 
         ``candidate_params``: parameters of each new candidate; ``cv``: splitter for them, None for
         ``splitter``; ``more_results``: values of additional columns of ``cv_results_`` for the new
-        candidates, by name; ``callback_ctx``: callback context of scikit-learn, or None.
+        candidates, by name, or None; ``callback_ctx``: callback context of scikit-learn, or None.
         """
         search = self.search
         candidates = [Candidate(params) for params in candidate_params]
@@ -584,11 +584,12 @@ class CrossValidation:
         return self.results
 
     def _fit(self, tasks, splits, callback_ctx):
-        """Run the fits of all tasks on all folds; return scikit-learn's results in this order.
+        """Fit all tasks on all folds; return a list of scikit-learn's results, by task and fold.
 
-        Fits on the whole training set are run, too, if ``verify="all"`` and no candidates will be
-        eliminated. If the fits are interrupted, :meth:`Verifier.verify_finished` is called before
-        the error is raised again. Raises ValueError if there are no fits.
+        Finished fits are not repeated. Fits on the whole training set are run, too, if
+        ``verify="all"`` and no candidates will be eliminated. If the fits are interrupted,
+        :meth:`Verifier.verify_finished` is called before the error is raised again. Raises
+        ValueError if there are no fits.
         """
         verifier = self.verifier
         n_folds = len(splits)
@@ -828,8 +829,8 @@ class CrossValidation:
     def _use_error_clips(self):
         """Clip metrics of errors without a declared range, if the holdout is one of dates (G31).
 
-        The clip follows from out-of-fold errors. If it changes the metric that ranks,
-        ``_range_ratio`` is set. Without folds nothing is done.
+        The clip is recorded or follows from out-of-fold errors. If it changes the metric that
+        ranks, ``_range_ratio`` is set. Without folds nothing is done.
         """
         if not len(self.splits):
             return
@@ -843,11 +844,12 @@ class CrossValidation:
             self.secondary[name] = clip_errors_in_time(holdout, metric, self._out_of_fold_errors)
 
     def _out_of_fold_errors(self):
-        """Return out-of-fold errors of the candidate with the best cross-validated score, or None.
+        """Return an array of out-of-fold errors of the best candidate, or None.
 
-        They are in units of the target. If they do not follow from stored scores of the metric that
-        ranks, the candidate is fitted again. None if no candidate has a cross-validated score, for
-        several outputs, and if the candidate cannot be fitted again.
+        The candidate has the best cross-validated score from ``first_row`` on. Errors, absolute or
+        signed, are in units of the target. If they do not follow from stored scores of the metric
+        that ranks, the candidate is fitted again. None if no candidate has a cross-validated score,
+        for several outputs, and if the candidate cannot be fitted again.
         """
         scores = self.scores[self.first_row :]
         if not np.isfinite(scores).any():
@@ -961,8 +963,9 @@ class CrossValidation:
     def check(self):
         """Test the scores of the best candidate for undeclared dependence of records, and warn.
 
-        Sets ``dependence_report`` and ``dependence_scores``. If no candidate has a score, both stay
-        None, and a warning depends on the arguments of ``fit`` alone.
+        The candidate has the best cross-validated score from ``first_row`` on. Sets
+        ``dependence_report`` and ``dependence_scores``. Without a score both stay None, and a
+        warning depends on the arguments of ``fit`` alone.
         """
         scores = self.scores[self.first_row :]
         if np.isnan(scores).all():

@@ -402,8 +402,8 @@ def _make_split(meta_estimator, config, estimator, fit_data, correlation, random
 def _select_training_records(values, holdout_split):
     """Return the entries of ``values`` for the training records.
 
-    ``values``: array-like with an entry for each record of ``X``, or None. It is returned
-    unchanged if the data were not split.
+    ``values``: array-like with an entry for each record passed to ``fit``, or None. It is returned
+    unchanged if these were not split.
     """
     if values is None or holdout_split.train is None:
         return values
@@ -424,7 +424,7 @@ def _check_ambiguous_arguments(estimator, fit_data):
 def _check_coordinates(fit_data):
     """Return the coordinates as an array of shape (n_samples, n_dimensions), None without any.
 
-    Raises ValueError for names that are not columns of ``X``, and for invalid values or shapes.
+    Raises an error for names that are not columns of ``X``, and for invalid values or shapes.
     """
     coordinates = fit_data.coordinates
     if coordinates is None:
@@ -446,7 +446,7 @@ def _declared_correlations(meta_estimator, config, fit_data):
     Both are the parameter ``correlation`` if it is set or ``config`` is not None. Otherwise the
     second one is the model of the ReusableHoldout. The first one is then None for independent
     holdout records, "groups" if groups are passed and the model is tied to the number of holdout
-    records, else the model, too.
+    records, and otherwise this model.
     """
     correlation = meta_estimator.correlation
     if config is not None or correlation is not None:
@@ -462,8 +462,8 @@ def _declared_correlations(meta_estimator, config, fit_data):
 def _seed_and_note(meta_estimator, config, fit_data):
     """Return a seed and the note on the split for a ledger.
 
-    The seed is random, or recorded in the ledger. The note is None without a ledger, and if
-    ``random_state`` is set.
+    The seed is random, or recorded in the ledger. The note is None unless ``config`` has a ledger
+    and ``random_state`` is None.
     """
     seed = secrets.randbits(31)
     if config is None or config.ledger is None or meta_estimator.random_state is not None:
@@ -617,9 +617,9 @@ def _check_split(model, scheme, train, test, *, split_argument):
 def _depends_on_labels(splitter, X, y, groups):
     """Return whether the first split of a splitter depends on the targets.
 
-    True for stratified splitters of scikit-learn. For others, True if two draws of the split are
-    equal and a third one with permuted targets differs. False without targets, or if another
-    splitter raises an error.
+    True for StratifiedShuffleSplit, StratifiedKFold and StratifiedGroupKFold. For others, True if
+    two draws of the split are equal and a third one with permuted targets differs. False for these
+    without targets, or if they raise an error.
     """
     if isinstance(splitter, StratifiedShuffleSplit | StratifiedKFold | StratifiedGroupKFold):
         return True

@@ -107,8 +107,9 @@ class MetricScorer:
     def __call__(self, estimator, X, y=None):
         """Return the unweighted score of ``estimator`` on ``X`` and ``y``, in score units.
 
-        A ScoreContractError of the metric is recorded in the :class:`ScorerRecord` of the fit, and
-        the score is NaN. If there is no ScorerRecord, the error is raised.
+        A ScoreContractError of a metric with a proven bound is recorded in the
+        :class:`ScorerRecord` of the fit, and the score is NaN. If there is no ScorerRecord, the
+        error is raised.
         """
         scorer_record = self.scorer_records.get(id(estimator))
         if scorer_record is not None and scorer_record.memory is not None:
@@ -270,7 +271,8 @@ class SearchMetrics:
     def _set_secondary_metrics(self, holdout_split):
         """Set ``secondary``: the metrics that do not rank and can be verified.
 
-        Raises ValueError for another metric that is undefined for the training labels.
+        Raises ValueError for a metric that cannot be verified because it is undefined for the
+        training labels.
         """
         for name, scoring in self.scoring_by_name.items():
             if name == self.name:
@@ -357,7 +359,7 @@ def _metric_named_by_refit(search, holdout_split):
 
 
 def _make_metric(search, scoring, holdout_split):
-    """Return the metric for one value of ``scoring``, with facts from the training targets."""
+    """Return the metric for one value of ``scoring``, adapted to the training targets."""
     metric = bounded_metric(search, scoring, holdout_split)
     return metric.with_training_targets(holdout_split.y, holdout_split.train_groups())
 
@@ -531,7 +533,7 @@ def make_certificate(
 
 
 def _caveats(holdout, metric):
-    """Return a list of notes on how clipping changes a score, empty if nothing is clipped."""
+    """Return a list of notes on how clipping may change a score, empty without ``caveat``."""
     caveats = [metric.caveat] if metric.caveat else []
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if caveats and scheme.in_time_order and scheme.calendar is None:
@@ -566,9 +568,9 @@ def _selected_score(holdout, holdout_split, metric, query, *, model_description,
 
 
 def _verdict(score, cv_score, metric):
-    """Return the text of a comparison of verified and cross-validated score; "" if one is NaN.
+    """Return the text of a comparison of verified and cross-validated score.
 
-    ``score``, ``cv_score``: in score units.
+    "" unless both are finite. ``score``, ``cv_score``: in score units.
     """
     if not math.isfinite(score - cv_score):
         return ""
@@ -639,7 +641,7 @@ def with_forecast(certificate, holdout, ledger_state, metric, *, n_train, traini
     """Return a certificate with forecast half-widths for a metric and the selected score.
 
     It is returned unchanged if no query can follow. Without a verified score, only ``half_width``
-    and ``forecast`` may change. Local half-widths are those of scores in [0, 1]. ``n_train``:
+    and ``forecast`` may change. All half-widths are those of scores in [0, 1]. ``n_train``:
     number of training records behind a cross-validated score; ``training_variance``: variance in
     [0, 1] of the selected model's scores of training records, or of dates, NaN if it is unknown.
     """

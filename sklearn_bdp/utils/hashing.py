@@ -215,9 +215,9 @@ def _as_doubles(array):
 
 
 def _array_of_numbers(array):
-    """Return an array of objects as an array of numbers if all are numbers or booleans.
+    """Return an array of objects that are numbers or booleans as an array of numbers.
 
-    Other arrays are returned unchanged.
+    Other arrays, and those whose numbers have no common dtype, are returned unchanged.
     """
     items = array.ravel().tolist()
     if not items or not all(isinstance(item, bool | int | float | np.number) for item in items):
@@ -290,8 +290,8 @@ def copy_data(X):
 def _value_digest(value, *, fallback):
     """Return the digest of data, None for a str, and ``fallback(value)`` for other objects.
 
-    Data are numbers, dictionaries, sequences and tables. The digest of a number is a text of its
-    type and value.
+    Data are numbers, dictionaries, lists, tuples and tables. The digest of a number is a text of
+    its type and value.
     """
     if type(value) is str:
         return None
@@ -326,9 +326,9 @@ def _array_digest(array):
 
 
 def as_single_array(table):
-    """Return a pandas frame whose columns have the same numeric dtype as an array.
+    """Return a pandas frame as an array if all its columns have the same numeric NumPy dtype.
 
-    Any other object is returned unchanged.
+    The dtype is one of booleans, integers or floats. Any other object is returned unchanged.
     """
     if not hasattr(table, "iloc") or not hasattr(table, "columns"):
         return table
@@ -379,7 +379,7 @@ def _series_content(series):
 
 
 def _array_content(array):
-    """Return an array in little-endian C order, or a tuple (kind, shape as text, values).
+    """Return an array in little-endian C order, or a tuple (kind, description, values).
 
     It is a tuple for masked arrays and arrays with objects or texts of variable width.
     """
@@ -472,9 +472,9 @@ def _installed_version(module_name):
 
 
 def _package_version(package):
-    """Return the name and version of an imported package, None without a version.
+    """Return the name and version of an imported package as text, None without a version.
 
-    For a package without ``__version__`` they are those of its distributions.
+    Without a text ``__version__`` they are those of its distributions.
     """
     version = getattr(sys.modules[package], "__version__", None)
     if isinstance(version, str):

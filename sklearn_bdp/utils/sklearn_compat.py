@@ -106,7 +106,7 @@ def fit_and_score(estimator, X, y, **options):
 
 
 def root_context(search, X, y, sample_weight):
-    """Return the callback context of the task ``fit`` of a search; None without callbacks."""
+    """Begin the task ``fit`` of a search; return its callback context, None without callbacks."""
     if not getattr(search, "_skl_callbacks", None):
         return None
     metadata = None if sample_weight is None else {"sample_weight": sample_weight}

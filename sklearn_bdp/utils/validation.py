@@ -91,7 +91,7 @@ def check_beta(value):
 def failure_probability(confidence_level):
     """Return 1 minus a confidence level in [0.5, 1), computed in decimals.
 
-    At 0.95 the result is the float 0.05. Raises ValueError for other levels.
+    At 0.95 the result is the float 0.05. Raises ValueError for other numbers.
     """
     if isinstance(confidence_level, numbers.Real) and 50 <= confidence_level < 100:
         raise ValueError(
@@ -169,7 +169,7 @@ _NOT_REAL_TYPES = (bool, np.bool_, np.timedelta64)
 
 
 def _is_not_real(value):
-    """Return whether a value is not a real number; booleans and durations are not."""
+    """Return whether a value is not a real number, which booleans and durations are not."""
     if type(value) in _REAL_TYPES:
         return False
     return isinstance(value, _NOT_REAL_TYPES) or not isinstance(value, numbers.Real)
@@ -241,7 +241,10 @@ def check_targets(name, y):
 
 
 def count_missing(values):
-    """Return the number of missing values in an array, and of infinite ones if it has floats."""
+    """Return the number of missing values in an array of objects or floats, 0 for other arrays.
+
+    In an array of floats, infinite values count as missing.
+    """
     if values.dtype.kind == "f":
         return int(np.count_nonzero(~np.isfinite(values)))
     return sum(map(is_missing, values.ravel())) if values.dtype.kind == "O" else 0
