@@ -82,7 +82,7 @@ class ComponentModel(CorrelationModel):
             if abs(n_held_out + sizes[component] - target_size) < abs(n_held_out - target_size):
                 n_held_out += sizes[component]
                 is_held_out[component] = True
-        if not 0 < n_held_out < n:  # hold out the largest or all others, whichever is nearer
+        if not 0 < n_held_out < n:  # the largest or all others, whichever is nearer in size
             largest = int(np.argmax(sizes))
             n_others = n - sizes[largest]
             is_held_out = np.arange(len(sizes)) == largest

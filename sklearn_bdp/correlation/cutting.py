@@ -1,7 +1,6 @@
 """Gaps between training and holdout records, and dependent records in both.
 
-Each function dispatches on the class of the model. The default is for models without time order
-and without edges.
+Each function dispatches on the class of the model.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def date_numbers(times: Any, name: str = "times") -> Array:
     """Return the date of each record as an array of ``datetime64[ns]`` or of numbers.
 
     Numbers are unchanged. Dates with a time zone are converted to UTC. Text must be ISO days, times
-    or months, all of one form. Raises ValueError for other text, tables and missing dates.
+    or months, all of one form. Raises ValueError for other values, tables and missing dates.
     ``name``: the parameter, for errors.
     """
     _check_one_per_record(times, name)
@@ -290,14 +290,14 @@ def date_level(index: Any) -> Any:
 def index_dates(X: Any, name: str = "X") -> Array | None:
     """Return the dates in the index of a pandas frame or series, as :func:`date_numbers` does.
 
-    None if ``X`` has no pandas index, or if the index has strictly ascending numbers instead of
-    dates. ``name``: the parameter that holds ``X``.
+    None if ``X`` has no pandas index, or if the index has strictly ascending values, such as
+    numbers, instead of dates, text or levels. ``name``: the parameter that holds ``X``.
 
     Raises
     ------
     ValueError
         If a date is missing, if clocks seem to have been set back, or if the index may hold dates
-        without showing the order in time: text, levels, or numbers that do not ascend strictly.
+        without showing the order in time: text, levels, or values that do not ascend strictly.
     """
     index: Any = getattr(X, "index", None)
     if not hasattr(index, "is_monotonic_increasing"):  # not a frame of pandas
@@ -305,8 +305,8 @@ def index_dates(X: Any, name: str = "X") -> Array | None:
     dates = date_level(index)
     if dates is not None:
         return _dates_of_index(dates, name, code=date_code(index, name))
-    is_numeric = not hasattr(index, "levels") and not _holds_text(index)
-    if is_numeric and index.is_monotonic_increasing and index.is_unique:
+    has_levels_or_text = hasattr(index, "levels") or _holds_text(index)
+    if not has_levels_or_text and index.is_monotonic_increasing and index.is_unique:
         return None
     raise _undated_index_error(index, name)
 
@@ -382,7 +382,7 @@ def _holds_text(index):
 
 
 def _undated_index_error(index, name):
-    """Return the ValueError for an index of levels, text or numbers that shows no order in time."""
+    """Return the ValueError for an index without dates that shows no order in time."""
     advice_if_in_order = (
         f"If the rows are already in time order, pass {name}.reset_index(drop=True)"
     )

@@ -35,7 +35,8 @@ class FrozenValue:
     def _freeze(self, *content):
         """Set the content, and allow no further change.
 
-        ``content``: text, numbers and arrays; values of one class with equal content are equal.
+        ``content``: text, numbers, tuples and arrays; values of one class with equal content are
+        equal.
         """
         set_content(self, content)
 

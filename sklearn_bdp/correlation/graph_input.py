@@ -653,7 +653,7 @@ def _edge_ends(edges):
 def _ends_of_list(items):
     """Return the sources and the targets of a list of pairs, or of a list of both vectors.
 
-    Raises ValueError for other lists, and for a list of two lists that may be either.
+    Raises ValueError for lists of other lengths, and for a list of two lists that may be either.
     """
     lengths = {
         len(item) if np.iterable(item) and not isinstance(item, str) else 0 for item in items

@@ -387,7 +387,7 @@ def iterate_leakage(update, dp_epsilon, n_steps, *, n_directions=1, max_iteratio
 
     The result has one row per term and ``n_directions`` columns, in nats. After convergence or
     ``max_iterations`` steps, one last row is an upper bound on all further terms. ``update``:
-    function of :func:`kernel_update`, with 2 directions for two states, otherwise 1. If
+    result of :func:`kernel_update`, with 2 directions for two states, otherwise 1. If
     ``max_iterations`` is None, it is 200 for 1 direction and 20,000 for 2.
     """
     if max_iterations is None:
@@ -593,7 +593,7 @@ def chain_influences(kernel, max_distance, min_influence):
 
     Influences are ``max_s ln P[s | u] / P[s | v]`` in nats for all values ``u, v`` of the record,
     of shape (n_distances, n_states, n_states). Distances are all up to 256, then grow by 2%. They
-    end at ``max_distance``, or once all influences are at most ``min_influence``. ``kernel``:
+    end at ``max_distance``, or at the first with no influence above ``min_influence``. ``kernel``:
     transition matrix of one step away from the record.
     """
     distances = []
@@ -719,7 +719,7 @@ def spectral_dp_epsilon(bdp_epsilon, spectral_gap, min_probability, n):
     stationary probability ``rho``. ``n``: number of records.
 
     Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy, WPES'17,
-    Lemma 4; ``s`` is defined in Section 5.3.
+    Lemma 4. Theory B4 has the numbers of records ``d``, which depends on ``c``, and ``s``.
     """
     # d falls in steps as c grows, and both terms fall in c. So the best c for each integer d is the
     # smallest that reaches it, c = (2/e) artanh(exp(-g d) / rho).

@@ -807,7 +807,7 @@ def _check_conditional_table(name, table):
 
 
 def _check_parents(parents, n):
-    """Return the tuple of parents of each of ``n`` records as a list, after checking them.
+    """Return a list with the tuple of parents of each of ``n`` records, after checking them.
 
     ``parents``: argument of :class:`BayesianNetwork`.
     """

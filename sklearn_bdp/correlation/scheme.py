@@ -48,7 +48,7 @@ class Calendar:
 
 @dataclass(frozen=True, eq=False)
 class SamplingScheme:
-    """Facts about records that intervals, reports and splits depend on.
+    """Properties of records that intervals, reports and splits depend on.
 
     Parameters
     ----------
