@@ -116,7 +116,7 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
             score_deviations=lambda positions, predictions: tail.standard_deviation(predictions),
         ).run_leader_first(policy)
         released += outcome.released_nats
-        rounds += outcome.n_above
+        rounds += outcome.n_replies_above
     lowest = outcome.lower
     highest = outcome.upper
     if final:

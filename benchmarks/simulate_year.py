@@ -146,7 +146,7 @@ class Account:
         upper = self.tail.upper_limit(outcome.upper, side)
         self.nats = spent + outcome.rank_lengths.min()
         self.released += outcome.released_nats
-        self.n_above += outcome.n_above
+        self.n_above += outcome.n_replies_above
         return outcome.values, lower, upper
 
     def report(self, holdout):

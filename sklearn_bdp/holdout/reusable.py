@@ -1148,7 +1148,8 @@ class ReusableHoldout:
         Returns
         -------
         dict
-            :class:`AnswerRecord` by key, with scores in [0, 1]. Keys without an answer are missing.
+            Latest :class:`AnswerRecord` by key, with scores in [0, 1]. Keys without an answer are
+            missing.
         """
         queries = [(key, None, None) for key in check_keys(keys) if key is not None]
         with self.account.read_transaction() as ledger_state:

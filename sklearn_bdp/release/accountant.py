@@ -41,9 +41,9 @@ class HoldoutAccountant:
     notes : dict
         Contents of the notes that a new ledger starts with, by name.
     target_digests : set of str
-        Digests of the targets of the holdout.
+        Digests of the targets of the holdout, and of all records before a split, if known.
     row_digests : callable
-        Returns the digests of the holdout rows with and without targets, a pair of arrays.
+        Returns two arrays, the digests of the holdout rows with targets, and without.
     both_parts_given : bool
         Whether one fit was given both the training records and the holdout records.
     older_data : callable or None, default=None
@@ -100,7 +100,7 @@ class HoldoutAccountant:
 
     @property
     def token(self):
-        """Random text that identifies a holdout, with its pickles, in this process."""
+        """Random text that identifies a holdout and its pickles."""
         return self._connection.token
 
     @property
@@ -109,7 +109,7 @@ class HoldoutAccountant:
         return self._connection.identity
 
     def check_process(self):
-        """Raise ProcessBoundaryError if this process cannot add to the ledger."""
+        """Raise ProcessBoundaryError for a ledger in the memory of another process."""
         self._connection.check_process()
 
     def read_transaction(self, *, latest=True):
@@ -121,7 +121,7 @@ class HoldoutAccountant:
         return self._connection.write_transaction()
 
     def close(self):
-        """Close the file or connection of this process; the next query opens it again."""
+        """Close the file or connection of this process; the next access opens it again."""
         self._connection.close()
 
     # -- warnings that are given once -----------------------------------------------------------
@@ -179,10 +179,10 @@ class HoldoutAccountant:
     def _answer_new(self, ledger_state, batch):
         """Answer and record a batch of new queries; return the answers.
 
-        They are fewer than the queries, or none, if the budget does not suffice. Raise
+        If the budget does not suffice, these are answers to its first queries only, or none. Raise
         HoldoutClosedError after a final report.
         """
-        check_open(ledger_state)
+        check_open(ledger_state)  # or raise an error
         context = self.batch_context(ledger_state)
         record, answers = answer_batch(batch, context)
         if record is None:
@@ -190,9 +190,9 @@ class HoldoutAccountant:
         return self.record(ledger_state, record, context, answers)
 
     def batch_context(self, ledger_state, *, is_report=False):
-        """Return the :class:`BatchContext` of the batch after a state of the ledger.
+        """Return the :class:`BatchContext` of the next batch after a state of the ledger.
 
-        ``is_report``: whether this batch is a final report.
+        ``is_report``: whether that batch is a final report.
         """
         secret_state = _parse_secret_state(self._connection.secret_text)
         return BatchContext(
@@ -280,12 +280,12 @@ class HoldoutAccountant:
         return any(note["after"] >= last_number for note in search_notes)
 
     def note_search(self, answers, number_before):
-        """Write a note of a search that got recorded answers, for ``python -m sklearn_bdp check``.
+        """Write a note of a search with earlier answers, for ``python -m sklearn_bdp check``.
 
-        Nothing is written if all answers are those of the latest batch and no search was noted
-        after it, or if the ledger is in memory or cannot be written. ``answers``: of the search, on
-        one metric, placeholders included. ``number_before``: number of the latest batch before the
-        search.
+        Nothing is written if all answers are new, or all are from the latest batch and no search
+        was noted after it; or if the ledger is in memory or cannot be written. ``answers``: of the
+        search, on one metric, placeholders included. ``number_before``: number of the latest batch
+        before the search.
         """
         answers = [answer for answer in answers if answer.source != "unanswered"]
         batch_numbers = {answer.batch for answer in answers}
@@ -304,7 +304,7 @@ class HoldoutAccountant:
                     SystemNote.SEARCH, note_content | {"after": ledger_state.totals.number}
                 )
         except LedgerError:
-            return  # read-only: the search itself needs no new entry
+            return  # for instance read-only: the search itself needs no new entry
 
     def code(self, ledger_state):
         """Return a copy of the predictive code after the batches in a state of the ledger."""
@@ -352,7 +352,8 @@ def _new_positions(identifiers, recorded_answers):
 def _records_to_learn(ledger_state):
     """Return the latest :class:`BatchRecord` objects that the predictive code is rebuilt from.
 
-    They are oldest first, and have ``MAX_PAIRS`` or more released pairs, unless they are all.
+    They are oldest first. Together they have at least ``MAX_PAIRS`` released pairs, if all records
+    do.
     """
     records = []
     n_pairs = 0
@@ -365,9 +366,9 @@ def _records_to_learn(ledger_state):
 
 
 def _parse_secret_state(secret_text):
-    """Return the dict of a secret state from its JSON text, which is None before the first one.
+    """Return the dict of a secret state from its JSON text; empty if it cannot be parsed.
 
-    The result is None for None, and empty for a text that cannot be parsed.
+    None, before the first secret state, gives None.
     """
     if secret_text is None:
         return None

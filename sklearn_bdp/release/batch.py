@@ -82,7 +82,7 @@ def answer_batch(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _BatchCharge:
-    """Code length, theorem, noise ratio and other entries of a batch's record."""
+    """Code length, theorem, noise ratio and other inputs of a batch's record."""
 
     code_length: float  # of each query without its rank, in nats
     theorem: str  # that bounds the information spent: "code" or "leakage"
@@ -136,8 +136,8 @@ def _interval_limits(
     """Return lower and upper ends of the intervals of all queries, two arrays of shape (m,).
 
     ``log_failures``: log of the failure probability of both ends together, for each query. With a
-    plan of variance queries, each end is the tighter one of two limits, without and with released
-    variances.
+    plan of variance queries, each end is the tighter one of two limits, without and with the
+    released limits of variation.
     """
     cell_lower = np.fmax(release.lower, 0.0)  # NaN: not answered
     cell_upper = np.fmin(release.upper, 1.0)
@@ -213,7 +213,7 @@ def _totals_after(
         time=context.time,
         n_answered=before.n_answered + n_answered,
         n_above=before.n_above + int(release.above.sum()),
-        n_rounds=before.n_rounds + release.n_above + moments.n_rejected,
+        n_rounds=before.n_rounds + release.n_replies_above + moments.n_rejected,
         released=before.released + release.released_nats + moments.released_nats,
         widest=max(before.widest, float(np.max(half_widths, initial=0.0))),
         n_relaxed=before.n_relaxed + n_answered - int(is_unrelaxed.sum()),
@@ -254,11 +254,11 @@ def _earlier_noise_ratio(context: BatchContext) -> float:
 
 
 def scale_noise(batch: QueryBatch, context: BatchContext) -> tuple[QueryBatch, float]:
-    """Return a batch with smaller noise scales, and the factor by which they raise its DP level.
+    """Limit the noise scales of a batch; return it, and the factor by which its DP level rises.
 
-    The noise scales are the field ``sensitivities``. Each is limited to the ratio of the worst-case
-    standard deviations of the score and of a mean over records, or to 1 if this is larger. With a
-    budget, the batch stays the same, and the factor is 1.
+    The noise scales are the field ``sensitivities``. Their limit is the ratio of the worst-case
+    standard deviations of the score and of a mean over records, but at least 1. With a budget, the
+    batch stays the same, and the factor is 1.
     """
     settings = context.settings
     if settings.budget is not None or (batch.sensitivities == 1.0).all():
@@ -298,11 +298,11 @@ def _compare_report_queries(
         if not replies.answered[0]:
             return BatchRelease(m)
         margin_below, margin_above = settings.noise_margins(
-            context.totals_before.n_rounds + release.n_above
+            context.totals_before.n_rounds + release.n_replies_above
         )
         is_above = bool(replies.above[0])
         release.above[position] = is_above
-        release.n_above += int(is_above)
+        release.n_replies_above += int(is_above)
         if is_above:
             noise_margins[position] = sensitivity * (margin_above * settings.final_noise_ratio)
             release.values[position] = replies.values[0] * sensitivity
@@ -418,7 +418,7 @@ def _thresholds(
 def _relative_deviations(batch: QueryBatch) -> Array:
     """Return ratios of expected to worst-case standard deviations of scores, shape (m,).
 
-    A ratio is 1 if the expected variance is not known.
+    They are at most 1, and 1 if the expected variance is unknown or not used.
     """
     has_variance = np.isfinite(batch.unit_variances)
     ratios = np.ones(len(batch))

@@ -48,9 +48,9 @@ class Calibration:
     parameters: dict = dataclasses.field(hash=False)
     n: int  # number of holdout records
     n_effective: float  # number of independent records with the same Hoeffding exponent
-    sampling_failure: float  # parts of the failure probability: of the sample, of the noise,
-    noise_failure: float
-    cut_failure: float  # and of a holdout that was cut out of a sequence
+    sampling_failure: float  # part of the failure probability for sampling
+    noise_failure: float  # part for the noise
+    cut_failure: float  # part for a holdout that was cut out of a sequence
     threshold_scale: float  # scales of Laplace noise in units of [0, 1]
     query_scale: float
     answer_scale: float
@@ -178,7 +178,7 @@ class Calibration:
         """Return the calibration in the header of a ledger, which must follow from its parameters.
 
         ``derived``: the header that this version derives from the same parameters. ``path``: of the
-        ledger, for the error. Raise LedgerCorruptedError if the numbers of both differ by more than
+        ledger, for the error. Raise LedgerCorruptedError if settings of both differ by more than
         rounding, and LedgerVersionError as :meth:`from_header` does.
         """
         recorded_settings = header.get("settings")

@@ -243,7 +243,7 @@ def _details(certificate):
 
 
 def _components_text(certificate):
-    """Return text on sampling, noise and threshold of a query near 1/2, in units of [0, 1]."""
+    """Return text on sampling, noise and threshold of a query near 1/2, fractions of the range."""
     forecast = certificate.forecast
     components = (
         f"sampling {forecast.sampling:.3g}, noise {forecast.noise:.3g}, threshold "

@@ -26,8 +26,8 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
     """Release the class proportions that a batch needs; return batch and context with them.
 
     ROC AUC and means over classes need lower bounds of the class counts (theory G20). Their values,
-    tails and sensitivities are set in the returned batch. Dependent records are scored in slices,
-    which have one record of each group (G19).
+    shapes, tails and sensitivities are set in the returned batch. Dependent records are scored in
+    slices, which have one record of each group (G19).
 
     The result is ``(None, context)`` if the budget might not suffice. Batch and context stay the
     same without such scores.
@@ -119,7 +119,7 @@ def _release_proportions(
     remaining_budget = context.mechanism.remaining_budget
     if remaining_budget is not None and remaining_budget <= len(new_class_indices):
         return None
-    class_counts = class_scores.min_class_counts(n_classes, slices)
+    smallest_counts = class_scores.min_class_counts(n_classes, slices)  # among slices, by class
     grids = proportion_grids(
         shape["class_counts"], n_classes, context.dependence, n, shape["within_group_fractions"]
     )
@@ -132,7 +132,7 @@ def _release_proportions(
                 grid = grids[1 - class_index].complement(lower, upper)
         totals = _release_proportion(
             _proportion_name(shape, class_index),
-            float(class_counts[class_index]) / n_units,
+            float(smallest_counts[class_index]) / n_units,
             grid,
             context=context,
             totals=totals,
@@ -142,7 +142,7 @@ def _release_proportions(
 
 
 def _class_floors(shape, slices, n, totals):
-    """Return lower bounds of the class counts in the holdout, or in each slice.
+    """Return for each class a lower bound of its count in the holdout, or in every slice.
 
     ``shape``: of the scores. ``slices``: positions of one record of each group, of shape (n_slices,
     n_groups); None for independent records. ``n``: number of records. ``totals``: of the ledger,

@@ -93,7 +93,7 @@ def _totals_with_floor(totals: LedgerTotals, grid: FloorGrid, cell: int | None) 
 def _batch_with_floors(
     batch: QueryBatch, context: BatchContext, floors: dict[int, int]
 ) -> QueryBatch:
-    """Return the batch with values, sensitivities and tails of ratios with known denominators.
+    """Return the batch with values and bounds of ratios, given lower bounds of denominators.
 
     ``floors``: lower bounds of the denominators, in records, by position of the query.
     """

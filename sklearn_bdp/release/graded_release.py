@@ -116,7 +116,7 @@ class CellWidthPolicy(Protocol):
         fine_half_widths : ndarray of shape (k,)
             Half-width of a fine cell of each query, in units of [0, 1].
         thresholds : ndarray of shape (k,)
-            Distance from the prediction of each query from which it is corrected, in units of
+            For each query, the distance from its prediction at which it is corrected, in units of
             [0, 1].
         is_leader : bool
             Whether the only query (k = 1) is the leader of the batch. If False, no query is.
@@ -429,7 +429,7 @@ class BatchRelease:
         # Code lengths of the ranks in nats, fixed before the first answer.
         self.rank_lengths = np.zeros(n_queries)
         self.released_nats = 0.0  # code length of all released cells, in nats
-        self.n_above = 0  # replies "above", those of refinements included
+        self.n_replies_above = 0  # those of refinements included
         #: Position and number of the cell of each reply "above" in the first pass.
         self.first_pass_cells: list[list[int]] = []
         #: Position and number of the cell of each refinement; None for "below".
@@ -556,7 +556,7 @@ class GradedRelease:
     def _graded_comparison(
         self, policy: CellWidthPolicy, positions: Array, *, is_leader: bool
     ) -> tuple[Comparison, Prediction, Array]:
-        """Return the comparison of queries, their prediction, and a mask of relaxed queries.
+        """Return the comparison of queries, their prediction, and which are relaxed if confirmed.
 
         ``positions``: of the queries in the batch. ``is_leader``: whether the only one is the
         leader.
@@ -584,13 +584,14 @@ class GradedRelease:
             ),
             grid_steps=np.zeros(positions.size),
         )
-        # Relaxed: the candidate trails so far that a finer cell would not be worth its price.
+        # Relaxed: the candidate trails so far that a fine cell would not be worth its price.
         return comparison, prediction, min_thresholds > fine_half_widths
 
     def _refine_leaders(self, policy: CellWidthPolicy) -> None:
-        """Compare each newly selected query again with a fine cell, while the budget lasts.
+        """Compare newly selected queries again with fine cells, while the budget lasts.
 
-        Stop when the selected query is the first of the order, or was compared so before.
+        Stop when the selected query is the first of the order, or was selected before. Queries with
+        cells that are fine enough are not compared again.
         """
         finest_positions = {int(self.order[0])}
         budget_lasts = True
@@ -612,7 +613,8 @@ class GradedRelease:
         Parameters
         ----------
         choose_thresholds : callable
-            Takes positions and predictions; returns thresholds, and a mask of relaxed queries.
+            Takes positions and predictions; returns thresholds, and a mask of the queries that are
+            relaxed if confirmed.
         resolution : float, default=0.0
             Grid step of answers at sensitivity ``1/n``, in units of [0, 1]; 0 for cells around the
             predictions.
@@ -650,11 +652,11 @@ class GradedRelease:
     def _compare_in_order(self, order, prepare, *, is_leader=False, tail_factor=1.0, learns=True):
         """Compare and record queries in an order of positions; return whether the budget lasted.
 
-        ``prepare(positions)`` returns the comparison, the prediction, and a mask of relaxed
-        queries. ``is_leader``: whether the order contains the leader of the batch only.
-        ``tail_factor`` multiplies the weights of the heavy-tailed components of the code (theory
-        G17). ``learns``: whether the code learns the released values of corrected queries and of
-        the leader.
+        ``prepare(positions)`` returns the comparison, the prediction, and a mask of the queries
+        that are relaxed if confirmed. ``is_leader``: whether the order contains the leader of the
+        batch only. ``tail_factor`` multiplies the weights of the heavy-tailed components of the
+        code (theory G17). ``learns``: whether the code learns the released values of corrected
+        queries and of the leader.
         """
         release = self.release
         code = self.code
@@ -766,7 +768,7 @@ class GradedRelease:
         """Return the half-widths of fine cells at these positions, in units of [0, 1].
 
         They are at least the noise margins. ``prediction``: of the scores. ``is_leader``: whether
-        scores have their expected standard deviations; otherwise those of the worst case.
+        to use expected standard deviations of scores; otherwise those of the worst case.
         """
         half_widths = fine_half_width(
             policy,
@@ -779,7 +781,7 @@ class GradedRelease:
             rank_lengths=self.release.rank_lengths[positions],
             is_single_query=self.order.size == 1,
         )
-        margin, _ = self.noise_margins(self.n_rounds + self.release.n_above)
+        margin, _ = self.noise_margins(self.n_rounds + self.release.n_replies_above)
         return np.maximum(half_widths, margin * self.sensitivities[positions])
 
     def _record(self, comparison, n_answered, cell, prediction, cell_masses):
@@ -790,7 +792,8 @@ class GradedRelease:
         probabilities of intervals, of shape (n_components, n_intervals).
         """
         n_below = n_answered - (cell is not None)
-        margin_below, margin_above = self.noise_margins(self.n_rounds + self.release.n_above)
+        n_rounds = self.n_rounds + self.release.n_replies_above
+        margin_below, margin_above = self.noise_margins(n_rounds)
         if n_below:
             self._record_below(comparison, n_below, prediction, cell_masses, margin_below)
         if cell is not None:
@@ -844,7 +847,7 @@ class GradedRelease:
         )
         half_width = comparison.surprise_half_widths[index]
         self._narrow(positions, low, high, half_width, margin * self.sensitivities[positions])
-        release.n_above += 1
+        release.n_replies_above += 1
         release.above[positions] = release.answered[positions] = True
         value = 0.5 * (max(low, 0.0) + min(high, 1.0))
         if comparison.grid_steps[index] > 0.0:

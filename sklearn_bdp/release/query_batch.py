@@ -223,7 +223,7 @@ def _unit_variances(training_variance, holdout_scores, units, model, n):
     if training_variance is None:
         return np.full(len(shape_indices), np.nan)
     record_variances = np.asarray(training_variance, dtype=float)
-    _array_per_query(
+    _array_per_query(  # raises for invalid values
         "training_variance", np.nan_to_num(record_variances), len(shape_indices), high=0.25
     )
     is_binary = np.array([shape["binary"] for shape in holdout_scores.shapes])
@@ -240,6 +240,7 @@ def _checked_kurtosis(training_kurtosis, m):
     if training_kurtosis is None:
         return np.full(m, np.nan)
     kurtosis = np.asarray(training_kurtosis, dtype=float)
+    # Raises for invalid values.
     _array_per_query("training_kurtosis", np.nan_to_num(kurtosis, nan=1.0), m, low=1.0)
     return np.full(m, kurtosis)
 
@@ -433,11 +434,11 @@ def _is_approximate_of_nodes_or_dates(evaluation, scheme):
 
 
 def per_record_moments(scores, n, model):
-    """Return weighted means of the rows of scores, shape (m,), and unit moments, shape (m, 2).
+    """Return means of the rows of scores, shape (m,), and unit moments, shape (m, 2).
 
-    Unit moments are means and mean squares of the units' scores (G15, G18). ``scores``: of the
-    records, an ``(m, n)`` array in [0, 1]. ``model``: dependence of the ``n`` records, with their
-    weights.
+    Unit moments are means and mean squares of the units' scores (G15, G18), or of records' scores
+    if those are not used. ``scores``: of the records, an ``(m, n)`` array in [0, 1]. ``model``:
+    dependence of the ``n`` records, with their weights, if any.
     """
     array = _checked_score_array(scores, n)
     scheme = model.sampling_scheme(n)

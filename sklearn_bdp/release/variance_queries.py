@@ -40,7 +40,7 @@ class SecondMoments:
 
 
 def make_variance_plan(batch: QueryBatch, context: BatchContext, log_failure: float) -> Any:
-    """Return the plan of variance queries before a batch is answered; None if no query gains by it.
+    """Return the plan of variance queries before a batch is answered; None if none is to be made.
 
     ``log_failure``: approximate log of the failure probability of both ends of an interval.
     """
@@ -126,12 +126,12 @@ def release_second_moments(
 ) -> SecondMoments:
     """Query upper limits of the variation of the leading scores; return the confirmed ones.
 
-    For each of at most ``MAX_VARIANCE_QUERIES`` queries, ascending limits are compared with the
-    holdout until one is confirmed. Nothing is queried if ``plan`` is None.
+    For each of at most ``MAX_VARIANCE_QUERIES`` queries, ascending limits, from an expected one on,
+    are compared with the holdout until one is confirmed. Nothing is queried if ``plan`` is None.
     """
     if plan is None:
         return SecondMoments()
-    n_rounds = context.totals_before.n_rounds + release.n_above
+    n_rounds = context.totals_before.n_rounds + release.n_replies_above
     influence = record_influence(batch.units, context.settings)
     cells: list[list[int | None]] = []
     confirmed_limits = {}
