@@ -54,9 +54,10 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
         Returns
         -------
         array-like of shape (n_samples, n_selected_features)
-            The selected columns, without changes of their values. A frame with columns that are
-            not numbers (text, categories, dates) stays a frame, and a sparse matrix stays sparse.
-            Otherwise the result is an array, or the container that :meth:`set_output` requests.
+            The selected columns, without changes of their values. A frame ``X`` stays a frame if
+            not all columns have numeric NumPy types (text, categories, dates, nullable types). A
+            sparse matrix stays sparse. Otherwise the result is an array, or the container that
+            :meth:`set_output` requests.
 
         Raises
         ------
@@ -102,22 +103,22 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
         tags.target_tags.required = True
         return tags
 
-    def _check_data(self, X, y, X_val, y_val, **arguments_of_rows):
+    def _check_data(self, X, y, X_val, y_val, **arguments_by_name):
         """Return checked X and y, and delete ``support_``; frames stay frames.
 
-        ``X_val``, ``y_val``: validation set of the user, or None; ``arguments_of_rows``: other
-        arguments of ``fit``, such as ``groups``, with a value for each row of ``X``.
+        ``X_val``, ``y_val``: validation set of the user, or None; ``arguments_by_name``: other
+        arguments of ``fit``, such as ``groups`` and weights, whose row order is checked.
         """
         vars(self).pop("support_", None)  # an earlier selection refers to other data
         check_label_values(y)
-        check_row_alignment(self, X, y, X_val=X_val, y_val=y_val, **arguments_of_rows)
+        check_row_alignment(self, X, y, X_val=X_val, y_val=y_val, **arguments_by_name)
         input_tags = self.__sklearn_tags__().input_tags
         if is_frame(X):
             _check_column_names(X)
             validate_data(self, X, y, skip_check_array=True)
             y = column_or_1d(y, warn=True)
             check_target_count(X, y)
-            type_of_target(y, input_name="y", raise_unknown=True)
+            type_of_target(y, input_name="y", raise_unknown=True)  # raises ValueError if unknown
         else:
             accept_sparse = ("csr", "csc") if input_tags.sparse else False
             X, y = validate_data(
@@ -134,9 +135,9 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
     def _split(self, estimator, fit_data):
         """Return the :class:`HoldoutSplit` of checked :class:`FitData`.
 
-        The columns of the holdout get the order of those of ``X``. With ``holdout=None`` all
-        records are training records, and ``X_holdout`` is None. ``estimator``: its type (classifier
-        or not) determines whether a split may be stratified.
+        If both are frames, the columns of the holdout get the order of those of ``X``. With
+        ``holdout=None`` all records are training records, and ``X_holdout`` is None.
+        ``estimator``: its type (classifier or not) determines whether a split may be stratified.
         """
         if self.holdout is None:
             if fit_data.X_val is not None or fit_data.times is not None or fit_data.has_horizon:
@@ -175,7 +176,7 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
         return float(train_model.effective_n(n_train))
 
     def _set_holdout(self, holdout, holdout_split):
-        """Set the holdout (or None) and the indices of both sets; set ``certificate_`` to None."""
+        """Set the holdout and the indices of both sets (or None), and ``certificate_`` to None."""
         self.holdout_ = holdout
         self.certificate_ = None
         self.train_indices_ = holdout_split.train
@@ -203,13 +204,16 @@ def _check_column_names(X):
 
 
 def check_finite(X, *, allow_nan):
-    """Raise ValueError if a numeric column contains infinity, or NaN without ``allow_nan``."""
+    """Raise ValueError if a column contains infinity, or NaN without ``allow_nan``.
+
+    In a frame only the columns of :func:`_numeric_columns` are checked.
+    """
     if scipy.sparse.issparse(X):
         assert_all_finite(X, allow_nan=allow_nan, input_name="X")
         return
     names, values = _numeric_columns(X)
     with np.errstate(all="ignore"):
-        # Other columns cannot contain NaN or infinity.
+        # A column with a finite sum contains neither NaN nor infinity.
         positions = np.flatnonzero(~np.isfinite(values.sum(axis=0)))
     values = values[:, positions]
     is_invalid = np.isinf(values) if allow_nan else ~np.isfinite(values)
@@ -225,7 +229,10 @@ def check_finite(X, *, allow_nan):
 
 
 def _numeric_columns(X):
-    """Return the names of the numeric columns (positions for an array), and a 2D float array."""
+    """Return the names of the numeric columns (positions for an array), and a 2D float array.
+
+    Nullable columns of pandas are left out.
+    """
     names = np.asarray(X.columns) if is_frame(X) else np.arange(X.shape[1])
     if is_frame(X) and not holds_numbers(X):
         positions = [index for index, name in enumerate(names) if holds_numbers(X[[name]])]

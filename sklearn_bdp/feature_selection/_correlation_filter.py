@@ -64,8 +64,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
     An attribute is a candidate if it passes a test on the training set (Benjamini-Hochberg at
     ``alpha``). The holdout is queried about the associations of all candidates in one batch. An
-    association is the mean product of the standard scores of attribute and target, each clipped at
-    ``clip`` standard deviations.
+    association is the mean product of scores of attribute and target in [-1, 1]. Attributes and
+    numeric targets are standardized, clipped at ``clip`` standard deviations and divided by
+    ``clip``. A class is coded as 1, and others as -1. Target scores are centered.
 
     Means, standard deviations and, for more than two classes, the class that an attribute is
     compared with come from the training set. Each candidate has a cell, an interval around its
@@ -79,13 +80,14 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     alpha : float, default=0.05
         False discovery rate on the training set.
     clip : float, default=2.0
-        Standard deviations at which scores are clipped.
+        Number of standard deviations at which values are clipped.
     on_empty : {"raise", "keep_best"}, default="raise"
         Behavior if no attribute is confirmed, of which ``fit`` warns. ``"raise"``: ``transform``
         raises an error with the results. ``"keep_best"``: the attribute with the smallest p-value
         on the training set is kept, and the report labels it as not confirmed.
     random_state : None, int or RandomState, default=None
-        Seeds split and noise. An integer is meant for tests: the certificate reports it.
+        Seeds split, noise and permutations. An integer is meant for tests: the certificate reports
+        it.
     holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
         As for :class:`HoldoutFeatureSelector`. ``None``: attributes that pass among all
         records are kept, and nothing is verified.
@@ -98,15 +100,14 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     support_ : ndarray of bool, shape (n_features,)
         Mask of the attributes that are kept.
     training_associations_ : ndarray of shape (n_features,)
-        Associations on the training set, in [-1, 1]: mean products of standard scores, divided by
-        ``clip`` squared.
+        Associations on the training set, in [-1, 1].
     verified_associations_ : ndarray of shape (n_features,)
-        Verified associations, in the same units. NaN for attributes that are not verified: those
-        that do not pass on the training set, and those without an answer because the budget of the
-        holdout is exhausted.
+        Verified associations, in the same units. NaN for attributes that are not verified, such as
+        those that do not pass on the training set, and those without an answer because the budget
+        of the holdout is exhausted.
     lower_, upper_ : ndarray of shape (n_features,)
-        Ends of confidence intervals, which all contain their associations at the same time. [-1, 1]
-        for unverified attributes.
+        Ends of simultaneous confidence intervals for the associations. [-1, 1] for unverified
+        attributes.
     pvalues_ : ndarray of shape (n_features,)
         p-values on the training set.
     confirmed_ : bool
@@ -277,8 +278,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     def _verify(self, holdout, holdout_split, associations, candidates, cell_half_widths):
         """Verify candidates; set their verified associations, intervals and items of ``support_``.
 
-        ``candidates``: positions of columns; ``cell_half_widths``: in units of associations in
-        [-1, 1].
+        ``candidates``: positions of columns; ``cell_half_widths``: half-widths of the intervals
+        around training associations in which the holdout confirms them, in units of associations
+        in [-1, 1].
         """
         default_names = [f"x{position}" for position in range(self.n_features_in_)]
         all_names = getattr(self, "feature_names_in_", default_names)
@@ -330,10 +332,10 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     def final_report(self) -> AssociationReport:
         """Test associations of the attributes that passed on the training set; close the holdout.
 
-        The attributes were fixed before the holdout was queried about them, so only their number
-        widens the intervals (theory G30). Each gets its association on the holdout, an interval,
-        and p-values from permutations, adjusted by Holm, by Benjamini and Hochberg, and by
-        Benjamini and Yekutieli.
+        The attributes were fixed before the holdout was queried about them. Their number and
+        earlier answers widen the intervals, answers since then do not (theory G30). Each attribute
+        gets its association on the holdout, an interval, and p-values from permutations, adjusted
+        by Holm, by Benjamini and Hochberg, and by Benjamini and Yekutieli.
 
         Returns
         -------
@@ -358,15 +360,15 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
                 n_screened=self.n_features_in_,
                 units_text="",
             )
-        model = holdout.dependence
+        dependence = holdout.dependence
         n = holdout.n
-        if not model.sampling_scheme(n).exchangeable:
+        if not dependence.sampling_scheme(n).exchangeable:
             raise ValueError(
                 "final_report() of a filter permutes targets, which needs independent records or "
-                f"groups, got {model.describe()}. The holdout was not queried."
+                f"groups, got {dependence.describe()}. The holdout was not queried."
             )
         _, group_codes, group_sizes = np.unique(
-            model.components(n), return_inverse=True, return_counts=True
+            dependence.components(n), return_inverse=True, return_counts=True
         )
         statement_key, names, candidates, associations = self._fixed_attributes
         # Everything that may fail is computed before the holdout is closed.
@@ -450,7 +452,7 @@ def _check_numeric(X):
 
 
 def _has_classes(y):
-    """Return whether targets are classes; numbers with more than 20 distinct values are not."""
+    """Return whether targets are classes: labels, or whole numbers of at most 20 values."""
     target_type = type_of_target(y, input_name="y", raise_unknown=True)
     if target_type == "multiclass" and np.asarray(y).dtype.kind in "iuf":
         return np.unique(y).size <= 20
@@ -461,15 +463,12 @@ def _cell_half_widths(training_values, holdout_errors):
     """Return the half-widths of intervals (cells) around training associations.
 
     ``training_values``: associations in [-1, 1]; ``holdout_errors``: expected standard errors of
-    the associations on the holdout. A half-width is the distance of the training association from
-    the 90% quantile of a useless attribute, but at least half of the standard error, and at most
-    twice.
+    the associations on the holdout. A half-width is the absolute training association minus the 90%
+    quantile of a useless attribute, but at least half of the standard error, and at most twice.
     """
-    max_half_widths = np.abs(training_values) - _USELESS_QUANTILE * holdout_errors
+    distances = np.abs(training_values) - _USELESS_QUANTILE * holdout_errors
     return np.clip(
-        max_half_widths,
-        _MIN_CELL_HALF_WIDTH * holdout_errors,
-        _MAX_CELL_HALF_WIDTH * holdout_errors,
+        distances, _MIN_CELL_HALF_WIDTH * holdout_errors, _MAX_CELL_HALF_WIDTH * holdout_errors
     )
 
 
@@ -477,8 +476,8 @@ def _cell_half_widths(training_values, holdout_errors):
 class Target:
     """Transformation of targets to scores in [-1, 1] with mean 0 on the training set.
 
-    With this mean, the association of an attribute that is independent of the target is 0, also if
-    the classes are unbalanced.
+    With this mean, the association of an attribute that is independent of the target is about 0,
+    also if the classes are unbalanced.
     """
 
     #: Classes with a column of scores each, or the second of two classes. None: numbers.
@@ -535,7 +534,7 @@ class TrainingAssociations:
     #: is the one with the largest association relative to its standard error.
     target_columns: np.ndarray
     centers: np.ndarray  # means of the attributes on the training set
-    scales: np.ndarray  # their standard deviations; 1 for a constant attribute
+    scales: np.ndarray  # their standard deviations; 1 for a constant or missing attribute
 
     @classmethod
     def from_data(cls, X, y, has_classes, clip, n_effective):
@@ -617,7 +616,7 @@ def _to_dense(columns):
 def _mean_and_deviation(columns):
     """Return mean and standard deviation of each column (or of a 1D array), ignoring NaN.
 
-    A standard deviation of 0 is replaced by 1.
+    A standard deviation of 0, or of a column of NaN, is replaced by 1.
     """
     standard_deviations = np.nanstd(columns, axis=0)
     standard_deviations = np.where(standard_deviations > 0, standard_deviations, 1.0)
@@ -649,16 +648,16 @@ def permutation_statistics(attribute_scores, target_scores, target_columns, *, a
     .. math:: p = (1 + \#\{|t^*| \ge |t|\}) / (B + 1)
 
     is valid for all distributions. The half-width is ``se`` times the quantile ``1 - alpha`` of
-    ``|t*|``. It is below :math:`|\operatorname{cov}|` exactly if ``p <= alpha``. Because the
-    statistic is studentized, the interval also covers covariances other than 0, with the same
-    approximation as a t interval (Janssen 1997; Chung and Romano 2013).
+    ``|t*|``. Up to rounding, it is below :math:`|\operatorname{cov}|` exactly if ``p <= alpha``.
+    Because the statistic is studentized, the interval also covers covariances other than 0, with
+    the same approximation as a t interval (Janssen 1997; Chung and Romano 2013).
 
     Parameters
     ----------
     attribute_scores : ndarray of shape (n, n_attributes)
-        Scores of the attributes, in [-1, 1].
+        Scores of the attributes in [-1, 1], for records or means over groups.
     target_scores : ndarray of shape (n, n_columns)
-        Scores of the targets, in [-1, 1].
+        Scores of the targets in [-1, 1], likewise.
     target_columns : ndarray of int, shape (n_attributes,)
         Column of the target scores that each attribute is compared with.
     alpha : float
@@ -688,7 +687,7 @@ def permutation_statistics(attribute_scores, target_scores, target_columns, *, a
         """Return covariances and t statistics, both of shape (n_attributes, n_permutations).
 
         They are of the centered attribute scores ``b`` with the permuted centered target scores
-        ``s``. ``permutations``: permutations of the positions of the ``n`` records, shape
+        ``s``. ``permutations``: permutations of the positions of the ``n`` rows of scores, shape
         (n_permutations, n).
         """
         cov, t = np.zeros((2, n_attributes, len(permutations)), dtype=np.float32)
@@ -741,13 +740,13 @@ def permutation_tests(attribute_scores, target_scores, target_columns, *, beta, 
     The table has the shape (n_attributes, 6). Its columns are the association, both ends of its
     interval, and p-values adjusted by Holm, by Benjamini and Hochberg, and by Benjamini and
     Yekutieli. All p-values are multiplied by ``exp(code_length)``, and at most 1. An interval
-    excludes 0 exactly if Holm's p-value is at most ``beta``. If its half-width would not exclude 0,
-    it ends at the floating-point number next to 0.
+    excludes 0 exactly if Holm's p-value is at most ``beta``. If the half-width of such an interval
+    would not exclude 0, it ends at the floating-point number next to 0.
 
     ``attribute_scores``: (n, n_attributes), in [-1, 1]; ``target_scores``: (n, n_columns), in
-    [-1, 1]; ``target_columns``: (n_attributes,), column of target scores that each attribute is
-    compared with; ``beta``: failure probability of all intervals together; ``code_length``: result
-    of :func:`preregistered_code_length`, in nats.
+    [-1, 1], both for records or means over groups; ``target_columns``: (n_attributes,), column of
+    target scores that each attribute is compared with; ``beta``: failure probability of all
+    intervals together; ``code_length``: result of :func:`preregistered_code_length`, in nats.
     """
     leakage_factor = math.exp(code_length)
     n_attributes = len(target_columns)

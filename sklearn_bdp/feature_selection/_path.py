@@ -60,9 +60,10 @@ class ScoredSubset:
     ranking: str  # source of the subset for reports: its kind, or the name of the user's ranking
     group_indices: tuple  # indices of the selected feature groups, best first
     columns: tuple  # positions of their columns and of the fixed columns, sorted
-    #: (n,): contribution of each training record to the out-of-fold score in [0, 1]; NaN for
-    #: records in no test fold, and for all if a fit failed. The mean of the others is the
-    #: cross-validated score.
+    #: (n,): contribution of each training record to the out-of-fold score in [0, 1] (in score
+    #: units until :func:`_map_to_unit_range`). NaN for records in no test fold or one with an
+    #: undefined score, and for all if a fit failed. The mean of the others is the cross-validated
+    #: score.
     #: For scores by class a contribution is the score of the record's fold plus the record's
     #: influence on it, see :func:`influence_values`.
     scores: np.ndarray = field(repr=False)
@@ -76,7 +77,7 @@ class ScoredSubset:
 
     @property
     def cv_score(self):
-        """Cross-validated score in [0, 1]; NaN if a fit failed or the score is undefined."""
+        """Cross-validated score in [0, 1]; NaN if a fit failed or no record has a score."""
         if not np.isfinite(self.scores).any():
             return math.nan
         return float(np.clip(np.nanmean(self.scores), 0.0, 1.0))  # rounding may leave [0, 1]
@@ -97,9 +98,9 @@ def score_subsets(setup, ranking, *, requested_size, n_jobs):
     """Return the list of :class:`ScoredSubset` of a path, and the metric.
 
     The first subset is the baseline without ranked features, if there is one. The metric is
-    ``setup.metric``, or for a metric without a proven bound one with a range from out-of-fold
-    scores. Warn about subsets that could not be fitted; raise ValueError if no others than the
-    baseline are left.
+    ``setup.metric``, for a metric without a proven bound with an open range set from out-of-fold
+    scores. If subsets could not be fitted, warn, or raise ValueError if no others than the baseline
+    have a score.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ def score_subsets(setup, ranking, *, requested_size, n_jobs):
         _report_failures(failures, scored_subsets, has_baseline, setup)
     if not isinstance(setup.metric, ApproximateMetric):
         return scored_subsets, setup.metric
-    return _in_public_range(scored_subsets, setup)
+    return _map_to_unit_range(scored_subsets, setup)
 
 
 def _has_baseline(estimator, feature_groups):
@@ -162,9 +163,10 @@ def _has_baseline(estimator, feature_groups):
 
 
 def _ranked_subsets(requested_size, full_orders, n_groups, n):
-    """Return (kind, number of feature groups) of each subset: "ranked" by size, then "stable".
+    """Return a list of (kind, size): "ranked" subsets by size, then "stable".
 
-    ``full_orders``: result of :func:`_orders` on all ``n`` training records.
+    A size is the largest number of feature groups of the subset. ``full_orders``: result of
+    :func:`_orders` on all ``n`` training records.
     """
     n_ranked = full_orders["ranked"].size
     sizes = {min(size, n_ranked) for size in _path_sizes(requested_size, n_groups, n)} - {0}
@@ -195,8 +197,8 @@ def _path_sizes(requested_size, n_groups, n_records):
 def _classes_with_chance(setup, feature_groups):
     """Return the sorted classes if predictions are compared with chance in each; otherwise None.
 
-    None with fixed features, for more than ten classes, for targets that are not classes, and for
-    means of scores other than correct (1) and wrong (0).
+    None with fixed features, for one class or more than ten, for other estimators than classifiers,
+    for several outputs, and for means of scores other than correct (1) and wrong (0).
     """
     labels = np.asarray(setup.y)
     has_hits = setup.metric.is_binary or not setup.metric.is_mean
@@ -228,11 +230,11 @@ def _with_fold_results(subset, folds, results):
     )
 
 
-def _in_public_range(scored_subsets, setup):
+def _map_to_unit_range(scored_subsets, setup):
     """Return subsets with scores in [0, 1] of a metric without a proven bound, and the metric.
 
-    The metric gets a range from the out-of-fold scores of all subsets, by which scores are mapped
-    to [0, 1].
+    If its range is open, the metric gets one from the out-of-fold scores of all subsets. Scores are
+    mapped to [0, 1] by the range.
     """
     # For each subset: the score of its pooled predictions, or without them the scores of records.
     scores_by_subset = []
@@ -245,35 +247,35 @@ def _in_public_range(scored_subsets, setup):
     metric = setup.metric.with_range(all_scores)
     test_positions = np.concatenate([test for _, test in setup.folds])
     subsets_in_range = [
-        replace(subset, scores=_unit_scores(subset, metric, pooled_score, test_positions))
-        for subset, pooled_score in zip(scored_subsets, scores_by_subset, strict=True)
+        replace(subset, scores=_unit_contributions(subset, metric, raw_score, test_positions))
+        for subset, raw_score in zip(scored_subsets, scores_by_subset, strict=True)
     ]
     return subsets_in_range, metric
 
 
-def _unit_scores(subset, metric, pooled_score, test_positions):
-    """Return the score of each training record, mapped to [0, 1] by the range of the metric.
+def _unit_contributions(subset, metric, pooled_score, test_positions):
+    """Return the contribution of each training record to the score in [0, 1], shape (n,).
 
     ``pooled_score``: score of the pooled predictions, not used without predictions. If it is not
-    finite, all scores are NaN. ``test_positions``: positions of the predicted records in the
-    training set.
+    finite, all contributions are NaN. ``test_positions``: positions of the predicted records in
+    the training set.
     """
     if subset.predictions is None:
         return metric.to_unit(subset.scores)
-    unit_scores = np.full(subset.scores.size, math.nan)
+    contributions = np.full(subset.scores.size, math.nan)
     if math.isfinite(pooled_score):
-        unit_scores[test_positions] = metric.record_values(
+        contributions[test_positions] = metric.record_values(
             subset.predictions, metric.pooled(subset.predictions)
         )
-    return unit_scores
+    return contributions
 
 
 def _orders(ranking, requested_size, positions, univariate_scores):
     """Return a dict from kinds of subsets to the indices of feature groups, best first.
 
     The indices of "constant" are empty, and those of "stable" are None unless ``requested_size`` is
-    "stable". If it is a number, those of "ranked" include groups without a score. ``positions``: of
-    the training records that are used; ``univariate_scores``: (n_features,), on these records.
+    "stable". For a number, those of "ranked" include groups without a score. ``positions``: of the
+    training records that are used; ``univariate_scores``: (n_features,), on these records.
     """
     include_unscored = isinstance(requested_size, int)
     return {
@@ -288,8 +290,8 @@ def _score_fold(setup, fold, ranking, requested_size, univariate_scores, kinds_a
 
     ``fold``: training and test positions; ``requested_size``: number of feature groups, "stable" or
     None; ``univariate_scores``: (n_features,), on the fold's training records; ``kinds_and_sizes``:
-    for each subset its kind and its number of feature groups; ``classes``: in which predictions are
-    compared with chance, or None.
+    for each subset its kind and its largest number of feature groups; ``classes``: in which
+    predictions are compared with chance, or None.
     """
     train_positions, _ = fold
     orders = _orders(ranking, requested_size, train_positions, univariate_scores)
@@ -305,10 +307,11 @@ def _score_fold(setup, fold, ranking, requested_size, univariate_scores, kinds_a
 
 
 def _score_columns(setup, columns, fold, classes):
-    """Return the :class:`FoldResult` of a model of some columns, or a traceback if its fit failed.
+    """Return the :class:`FoldResult` of a model of some columns, or the traceback of an error.
 
-    With ``error_score="raise"`` the error is raised instead. ``fold``: training and test positions;
-    ``classes``: in which predictions are compared with chance, or None.
+    With ``error_score="raise"``, or for the scoring of a metric with a proven bound, the error is
+    raised instead. ``fold``: training and test positions; ``classes``: in which predictions are
+    compared with chance, or None.
     """
     X = select_columns(setup.X, columns)  # columns before rows: wide data are not copied
     try:
@@ -327,7 +330,7 @@ def _score_columns(setup, columns, fold, classes):
     is_roc_auc = class_scores is not None and class_scores.shape.kind == "pairs"
     if is_roc_auc:
         return FoldResult(scores, scores - 0.5)
-    hits = scores  # 1 for a correct prediction, otherwise 0
+    hits = scores  # 1 if correct, otherwise 0; the known score for a constant prediction
     if class_scores is not None:
         hits = class_scores.record_values
     return FoldResult(scores, _subtract_chance(np.nan_to_num(hits), y_test, classes))
@@ -346,7 +349,7 @@ def _subtract_chance(hits, labels, classes):
     """Return contributions of records to the mean hit rate of the classes minus that by chance.
 
     By chance the mean of the hit rates is one over the number of classes. ``hits``: 1 for a correct
-    prediction, otherwise 0.
+    prediction, otherwise 0; for a constant prediction the known score of all records.
     """
     class_indices = np.searchsorted(classes, np.asarray(labels))
     all_classes = range(len(classes))
@@ -452,7 +455,7 @@ def class_mean_contributions(values, class_indices, counted_classes):
 
 
 def _report_failures(tracebacks, scored_subsets, has_baseline, setup):
-    """Warn that subsets could not be fitted; raise ValueError if none has a score.
+    """Warn that subsets could not be fitted, or raise ValueError if none has a score.
 
     The baseline does not count, unless it is the only subset.
     ``tracebacks``: text for each subset that could not be fitted; ``has_baseline``: whether the
@@ -496,14 +499,14 @@ def _report_failures(tracebacks, scored_subsets, has_baseline, setup):
 class SubsetChoice:
     """Choice of a subset on the training set. Indices refer to the list of scored subsets."""
 
-    chosen_index: int  # of the subset that cross-validation chooses
-    constant_index: int | None  # of the subset without ranked features; None: it has no score
-    #: Probability that the best of as many useless subsets gains as much; NaN if only one of the
-    #: constant and the other subsets has a score.
+    chosen_index: int  # of the best subset on the training set
+    constant_index: int | None  # of the subset without ranked features; None: none with a score
+    #: Probability that the best of as many useless subsets gains as much; NaN if the constant or
+    #: all other subsets have no score.
     p_value: float
     is_size_requested: bool  # whether the user requested a number of features
     #: Index of the subset to select if the gain of the chosen one is not confirmed: the fixed
-    #: features, or the smallest subset.
+    #: features, or the smallest other subset.
     fallback_index: int
 
 
@@ -599,9 +602,9 @@ def _p_value_of_best(scored_subsets, candidate_indices, best_index, constant_ind
 
     The gain is that over chance (``ScoredSubset.chance_corrected``) if it is not None, otherwise
     that over the constant. Gains are treated as jointly normal with the covariance of their
-    per-record scores (Chernozhukov, Chetverikov and Kato 2013), or for a user's score function as
-    in :func:`_p_value_of_folds`. The p-value is 1 if the best subset does not score higher than the
-    constant. Indices refer to ``scored_subsets``.
+    per-record scores (Chernozhukov, Chetverikov and Kato 2013), or over the constant by a user's
+    score function as in :func:`_p_value_of_folds`. The p-value is 1 if the best subset does not
+    score higher than the constant. Indices refer to ``scored_subsets``.
     """
     best_subset = scored_subsets[best_index]
     constant_subset = scored_subsets[constant_index]
@@ -646,8 +649,8 @@ def _p_value_of_folds(gains, folds, n_subsets):
     """Return the p-value of the best of ``n_subsets`` subsets from its mean gains in the folds.
 
     It is that of a one-sided t test (Nadeau and Bengio 2003) with Bonferroni's correction. Without
-    variation between folds it is 0 for a positive mean, otherwise 1. ``gains``: of each training
-    record, in [-1, 1].
+    variation between folds, or with one fold, it is 0 for a positive mean, otherwise 1. ``gains``:
+    of each training record, in [-1, 1].
     """
     fold_gains = np.array([np.mean(gains[test]) for _, test in folds])
     n_folds = fold_gains.size
@@ -707,8 +710,8 @@ def verify_subsets(verifier, scored_subsets, choice, n_to_verify):
     choice : SubsetChoice
         Choice on the training set.
     n_to_verify : int or "all"
-        Number of subsets to verify besides the constant: the chosen one as a batch of one query,
-        and those with the next highest cross-validated scores in a second batch with the constant.
+        Number of subsets to verify: the chosen one as a batch of one query, and those with the next
+        highest cross-validated scores in a second batch, to which the constant is added.
     """
     queries = [
         CandidateQuery(subset.columns, subset.cv_score, MissingAnswer("not asked"))
@@ -780,7 +783,7 @@ def is_gain_confirmed(queries, choice, *, is_verified):
     The test on the training set must be significant. With a holdout (``is_verified``) both subsets
     must also have an answer, and the smaller one of the chosen subset's cross-validated and
     verified scores must exceed the verified score of the constant. Without a p-value (NaN) the gain
-    counts as confirmed if there is no constant, or if the user requested a number of features.
+    counts as confirmed if no constant has a score, or if the user requested a number of features.
     ``queries``: :class:`CandidateQuery` of each subset.
     """
     if math.isnan(choice.p_value):

@@ -29,7 +29,7 @@ _MAX_BLOCK_SIZE = 2**20
 
 
 def column_blocks(X):
-    """Return a list of slices of columns, each with few enough values to fit into a cache."""
+    """Return a list of slices of columns that fit into a cache, each of at least one column."""
     n_columns = max(1, _MAX_BLOCK_SIZE // X.shape[0])
     return [slice(start, start + n_columns) for start in range(0, X.shape[1], n_columns)]
 
@@ -63,7 +63,8 @@ class FeatureGroups:
         """Return the number of groups to select besides the fixed columns; or None or "stable".
 
         ``n_features_to_select``: parameter of a selector. A number or fraction includes the fixed
-        columns, and counts a group as one feature. For "auto" the result is None.
+        columns, which count one by one, and any other group as one feature. For "auto" the result
+        is None.
         """
         n_fixed = len(self.fixed)
         n_selectable = len(self) + n_fixed
@@ -99,7 +100,7 @@ def make_feature_groups(n_features, names, fixed_features, feature_groups):
 def _complete_groups(n_features, names, feature_groups):
     """Return a list of tuples of column positions: each group, then each other column.
 
-    ``names``: of all columns, or None; ``feature_groups``: parameter of a selector. Raises
+    ``names``: of all columns, or None; ``feature_groups``: parameter of a selector or None. Raises
     ValueError for an empty group or a column in two groups.
     """
     groups = [
@@ -235,8 +236,9 @@ class Ranking:
         """Return the indices of the feature groups, best first, from the records in ``rows``.
 
         The score of a group is that of its best column. ``rows``: positions of training records;
-        ``univariate_scores``: (n_features,), on these records. Groups without a finite score come
-        last if ``include_unscored`` is set, and are left out otherwise.
+        ``univariate_scores``: (n_features,), on these records; with a user's score function they
+        break ties only. Groups without a finite score come last if ``include_unscored`` is set, and
+        are left out otherwise.
         """
         column_scores = univariate_scores
         if self.function is not None:
@@ -274,7 +276,7 @@ class Ranking:
         return frequencies
 
     def stable_size(self, n_records):
-        """Return the number of feature groups that each half sample selects.
+        """Return the largest number of feature groups that each half sample selects.
 
         It is the largest for which :func:`expected_false_selections` is at most one at the
         frequency ``STABLE_FREQUENCY``, but at most a quarter of ``n_records`` (of both halves), and

@@ -111,7 +111,7 @@ class AssociationReport(SelectionReport):
         ----------
         content : dict
             ``rows``: values of each :class:`AssociationRow`; ``permutations``: number of
-            permutations; ``nats``: code length of the answers before the attributes were fixed;
+            permutations; ``nats``: result of :func:`preregistered_code_length`;
             ``time``: when the report was computed, in ISO 8601. If ``rows`` is empty, the
             others may be missing.
         confidence_level : float
@@ -459,5 +459,5 @@ def _feature_rows(selected_subset, feature_groups, frequencies):
 
 
 def _count_features(features):
-    """Return the number of items in ``features``, with "feature" in singular or plural."""
+    """Return a text: the number of items in ``features`` and "feature" in singular or plural."""
     return f"{len(features):,} feature{'s' * (len(features) != 1)}"

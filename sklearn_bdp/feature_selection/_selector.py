@@ -69,8 +69,8 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         ``"auto"``: the smallest subset within ``tol`` of the best. ``"stable"``: features that are
         selected in at least 60% of half samples. The number of features that each half sample
         selects is such that at most one useless feature is expected to be stable (see the notes). A
-        number or a fraction: so many features, where fixed features count, and a group counts as
-        one.
+        number or a fraction: so many features. Fixed features count one by one, and any other group
+        as one.
     ranking : "univariate" or callable, default="univariate"
         Order of the features. ``"univariate"``: analysis of variance for classes, correlation for
         numbers. Otherwise a score function ``(X, y) -> scores`` as for ``SelectKBest``
@@ -109,9 +109,9 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
         last dates become the holdout, and each is judged by the data known before it. Nothing is
         assumed, learned or tested about their dependence.
     verify : int or "all", default=1
-        Number of subsets to verify besides the constant prediction or the fixed features. The
-        selected subset is always among them; the others are those with the best cross-validated
-        scores.
+        Number of subsets to verify besides the constant prediction or the fixed features: the best
+        one on the training set, and those with the next highest cross-validated scores. A subset
+        that ``on_empty`` selects instead is verified, too.
 
     Attributes
     ----------
