@@ -152,7 +152,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         return super()._fit_without_holdout(X, y, params)
 
     def _set_up(self, finished_fits, config, fit_data):
-        """Set the resources from the training set; return the base class's result."""
+        """Set the resources from the training set; return its :class:`CrossValidation`."""
         cross_validation = super()._set_up(finished_fits, config, fit_data)
         holdout_split = cross_validation.holdout_split
         self._set_resources(holdout_split.X, holdout_split.y, cross_validation.split_params)
@@ -197,8 +197,9 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         return {**results, "mean_test_score": ranking_column}
 
     def _select_best_index(self, refit, refit_metric, results):
-        """Return the best row of the last iteration, or the row that a callable ``refit`` returns.
+        """Return the row that a callable ``refit`` returns, or the best row of the last iteration.
 
+        The best row is the one with the highest cross-validated score of the metric that ranks.
         ``refit_metric``: name of the metric that ranks; ``results``: ``cv_results_``.
         """
         if callable(refit):

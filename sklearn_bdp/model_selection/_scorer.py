@@ -248,7 +248,7 @@ class HoldoutScorer:
         float
             Verified score, in score units. If the budget is exhausted, NaN or the score on ``X``,
             for ``on_exhausted="nan"`` or ``"cv"``. If cross-validation passes the training rows of
-            the model, their ordinary score. If an error of the holdout occurs inside
+            the model, their ordinary score. If an error other than one of the model occurs inside
             cross-validation, an object that raises this error when cross-validation reads it.
 
         Raises
@@ -332,8 +332,8 @@ class HoldoutScorer:
         """Return the :class:`ColumnAlteration` of ``X`` since the model was first scored.
 
         None for other rows. It is empty for unaltered rows, and for a model that was not scored
-        before. Raises ValueError, outside of cross-validation, if fewer rows than at first are not
-        recognized.
+        before. Raises ValueError as :func:`detect_alteration` and, outside of cross-validation, if
+        fewer rows than at first are not recognized.
         """
         if scored_model not in self._shared_state.models:
             return ColumnAlteration()
@@ -366,13 +366,13 @@ class HoldoutScorer:
         return metric, reference
 
     def _reference(self, metric, estimator, X, y, *, is_out_of_sample, is_altered):
-        """Return the metric with a range from training scores, and a :class:`TrainingReference`.
+        """Return the metric, an open range set from training scores, and a TrainingReference.
 
         ``metric``: ApproximateMetric; ``is_altered``: whether columns of ``X`` were shuffled or set
-        to one value; ``is_out_of_sample``: whether the model was fitted on other rows than ``X``.
-        In both cases the fitted model is scored on ``X``, without an interval if columns were
-        altered or the metric needs more than predictions. Otherwise clones of the model are
-        cross-validated on ``X``.
+        to one value; ``is_out_of_sample``: whether the model is taken as fitted on other rows. In
+        both cases the fitted model is scored on ``X``, without an interval if columns were altered
+        or the metric needs more than predictions. Otherwise clones of the model are cross-validated
+        on ``X``.
         """
         if is_altered or (is_out_of_sample and not metric.uses_predictions_only):
             score = metric.score_model(estimator, X, y)
@@ -540,9 +540,9 @@ class HoldoutScorer:
     def _holdout_columns(self, model, X, y):
         """Return a list of names or positions of the holdout columns that a model needs.
 
-        None if it needs all columns in order, and if the data have no columns. Raises
-        UnknownFeaturesError if the columns of ``X`` cannot be found in the holdout. May store
-        digests of the columns of ``X``.
+        None if it has as many columns as the holdout (with names: the same ones in order), and if
+        the data have no columns. Raises UnknownFeaturesError if the columns of ``X`` cannot be
+        found in the holdout. May store digests of the columns of ``X``.
         """
         names = getattr(model, "feature_names_in_", None)
         if names is not None and hasattr(self.holdout.X, "columns"):
@@ -679,8 +679,8 @@ def detect_alteration(first_X, first_y, X, y):
 
     ``first_X``, ``first_y``: records and targets that a model was first scored on. The alteration
     is empty if ``X`` has the same rows or, unless :func:`column_codes` are None, some of them.
-    Raises ValueError if some columns, but not all, have other values that are neither shuffled nor
-    constant.
+    Raises ValueError if as many rows have equal targets, and some columns, but not all, have other
+    values that are neither shuffled nor constant.
     """
     # If only one of both has single precision, compare in single precision.
     in_single_precision = _is_single(X) != _is_single(first_X)
@@ -721,12 +721,12 @@ def _alteration_of_rows(first_codes, codes, coded_positions, n_columns):
     unexplained_positions = []
     for index in np.flatnonzero((first_codes != codes).any(axis=0)).tolist():
         position = int(coded_positions[index])
-        column_code = codes[:, index]
-        if np.array_equal(np.sort(first_codes[:, index]), np.sort(column_code)):
-            (digest,) = column_digests(column_code[:, None])
+        altered_codes = codes[:, index]
+        if np.array_equal(np.sort(first_codes[:, index]), np.sort(altered_codes)):
+            (digest,) = column_digests(altered_codes[:, None])
             shuffled.append((position, int(digest)))
-        elif (column_code == column_code[0]).all():
-            constant.append((position, int(column_code[0])))
+        elif (altered_codes == altered_codes[0]).all():
+            constant.append((position, int(altered_codes[0])))
         else:
             unexplained_positions.append(position)
     if not unexplained_positions:
@@ -789,7 +789,7 @@ def _reason_for_no_interval(scheme):
 def _check_text_columns(X_holdout, X):
     """Raise ValueError if the holdout has columns of text or categories, and ``X`` has none.
 
-    Data without a dtype are not checked.
+    Only a frame of holdout records is checked, and only if ``X`` has a dtype.
     """
     holdout_dtype_names = {str(dtype).split("(")[0] for dtype in getattr(X_holdout, "dtypes", ())}
     dtypes = getattr(X, "dtypes", [getattr(X, "dtype", "")])

@@ -597,10 +597,11 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         )
 
     def _route_params(self, params, groups):
-        """Return a Bunch with two dicts of parameters, ``estimator.fit`` and ``splitter.split``.
+        """Return a Bunch of dicts of parameters, such as ``estimator.fit`` and ``splitter.split``.
 
-        ``params``: other arguments of ``fit`` of the search, by name; ``groups``: group labels of
-        the training records, or None.
+        Raises UnboundedMetricError if a scorer requests some. Without metadata routing, warns about
+        sample weights. ``params``: other arguments of ``fit`` of the search, by name; ``groups``:
+        group labels of the training records, or None.
         """
         if sklearn.get_config()["enable_metadata_routing"]:
             if groups is not None and self.get_metadata_routing().consumes("fit", ["groups"]):
@@ -681,7 +682,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         """Return the rows of ``cv_results_`` to verify, sorted: those that ``verify`` selects.
 
         Only rows with a cross-validated score are selected, for halving only of the last iteration.
-        Raises ScoreContractError if scores of the best candidate are outside a declared range.
+        Raises ScoreContractError if a score of the best candidate is worse than declared.
         ``selection_scores``: training scores by row, in score units.
         """
         first_row = cross_validation.first_row
@@ -1003,7 +1004,8 @@ def select_best_row(rule, results, selection_scores, standard_errors):
     Returns
     -------
     int
-        Row in ``cv_results_``. Without any verified score, that of the best cross-validated score.
+        Row in ``cv_results_``. Without any verified score, that of the best selection score, or for
+        ``"best_lower"`` of the best cross-validated score.
     """
     cv_scores = results["cv_score"]
     if rule == "best_lower":

@@ -50,7 +50,7 @@ def certify(
         Largest number B of answers from the holdout ("above" answers). The guarantee covers the
         queries up to and including the one that spends the last of it.
     beta : float, default=0.05
-        Probability that at least one answer has a larger error, in (0, 0.5].
+        Upper limit of the probability that any answer has a larger error, in (0, 0.5].
     c : float or None, default=0.5
         Budget honesty, in [0, 1): a query whose training value differs from the expectation by less
         than ``c * tau`` spends no budget. ``None``: not guaranteed.

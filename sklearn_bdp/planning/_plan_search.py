@@ -346,7 +346,7 @@ def _last_search_half_width(
     intervals; ``noise_margin``: limit of the noise in an answer. Half-widths and margins are
     fractions of the metric's range.
     """
-    leader_length = float(rank_code_lengths(np.zeros(n_candidates))[0])  # in nats
+    best_rank_length = float(rank_code_lengths(np.zeros(n_candidates))[0])  # in nats
     scheme = model.sampling_scheme(n)
     policy = make_width_policy(
         AlphaSpending(), n_searches, log_one_sided, given_rest=scheme.is_conditional
@@ -354,11 +354,11 @@ def _last_search_half_width(
     relative_half_width = policy.fine_half_widths(  # in standard deviations of the score
         _DIFFERENCE_DEVIATION,
         n_searches - 1,
-        rank_lengths=leader_length,
+        rank_lengths=best_rank_length,
         cv_deviation=_DIFFERENCE_DEVIATION,
     )
     score_deviation = float(tail.standard_deviation(score))
-    log_one_sided -= leader_length
+    log_one_sided -= best_rank_length
     half_width = half_width_at(
         tail, score, log_one_sided, noise_margin + relative_half_width * score_deviation
     )

@@ -155,7 +155,7 @@ def smallest_n(task, tau, route):
     """
 
     def error(n, route):
-        """Return the error in [0, 1] that a route certifies with ``n`` records."""
+        """Return the error that a route certifies with ``n`` records; 1 or more for none."""
         return solve(replace(task, n=n), route=route).tau
 
     n = math.inf
@@ -293,8 +293,8 @@ def configured_design(task, mechanism, route):
     """Return the :class:`Design` of a mechanism that the caller has configured (theory C3).
 
     If no route applies, the result for ``route="best"`` has the error 1. Raises ValueError if
-    another ``route`` does not apply, and for a budget below that of the mechanism. Raises TypeError
-    for a mechanism that is not a Thresholdout.
+    another ``route`` does not apply, and if the budget of the task is below that of the mechanism
+    and the number of queries. Raises TypeError for a mechanism that is not a Thresholdout.
     """
     if not isinstance(mechanism, Thresholdout):
         raise TypeError(f"mechanism must be a Thresholdout, got {type(mechanism).__name__}.")
@@ -358,9 +358,9 @@ def _best_configured_division(task, mechanism, route):
 def _possible_divisions(task, dp_epsilon, half_width, mechanism):
     """Yield one :class:`Design` of a mechanism with the budget honesty of the task, one without.
 
-    The former is left out if the threshold of the mechanism is too low for it. ``dp_epsilon``: DP
-    level of the mechanism in nats; ``half_width``: function from a log failure probability to the
-    half-width for sampling.
+    The former is left out if the threshold of the mechanism is too low for it, or if the task asks
+    for none. ``dp_epsilon``: DP level of the mechanism in nats, infinite for none; ``half_width``:
+    function from a log failure probability to the half-width for sampling.
     """
     for c in {task.c, None}:
         initial_logits = [4.0, 4.0, 5.0] if c is None else [0.0, 0.0, 1.0]
@@ -445,7 +445,10 @@ def _shortfall_and_design(task, dp_epsilon, half_width, logits, *, mechanism=Non
     )
 
     def comparison_margin(log_failure, n_comparisons):
-        """Return a limit that the noise of any comparison exceeds with at most this probability."""
+        """Return a limit for the noise of each comparison.
+
+        ``log_failure``: log of the probability that the noise of any comparison exceeds it.
+        """
         return noise_margin(
             failure=math.exp(log_failure) / n_comparisons,
             threshold_scale=threshold_scale,
