@@ -478,8 +478,10 @@ def _short_model_names(names):
     short_names = []
     for name in names:
         models_and_separators = _SEPARATOR.split(name)
-        letters = [letter_by_model_name.get(text, text) for text in models_and_separators]
-        short_names.append("".join(letters))
+        letters_and_separators = [
+            letter_by_model_name.get(text, text) for text in models_and_separators
+        ]
+        short_names.append("".join(letters_and_separators))
     return short_names, [(letter, model) for model, letter in letter_by_model_name.items()]
 
 

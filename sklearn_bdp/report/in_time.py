@@ -430,6 +430,7 @@ def clip_notes(statement: Any, records: Any, units: Any, plan: Any, log_alpha: f
         "errors as they are."
     ]
     clips = plan.error_clips
+    # Whether the metric is clipped at the limit from training errors.
     if clips is not None and clips.apply(dataclasses.replace(metric, width=math.inf)) == metric:
         clipped_percent = 100 * clips.clipped_fraction(metric)
         notes.append(

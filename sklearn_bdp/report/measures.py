@@ -780,7 +780,7 @@ def _unmet_requirement(measure: Measure, model: Any) -> str:
     predicts_clusters = _is_sklearn_non_classifier(model) and is_clusterer(model)
     if predicts_clusters and (metric.is_ratio or metric.needs_positive_predictions):
         return f"a model of the targets, got the clusters of {model_type_name}"
-    # Labels are precomputed predictions in one column, else the classes of the model.
+    # Precomputed predictions in one column (labels or numbers), else the classes of the model.
     is_label_vector = (
         isinstance(model, PrecomputedPredictions) and np.ndim(getattr(model, "values", 0.0)) == 1
     )

@@ -121,10 +121,10 @@ def _count_sentences(report, proven_rows, letter_by_model_name):
     undefined_rows = [row for row in rows_with_counts if row not in defined_rows]
     if undefined_rows:
         verb = "has" if len(undefined_rows) == 1 else "have"
-        estimates = listed(estimate_phrases(undefined_rows))
+        estimates_text = listed(estimate_phrases(undefined_rows))
         yield (
-            f"No record is in the denominator of {estimates}, which therefore {verb} no estimate "
-            "and an uninformative interval."
+            f"No record is in the denominator of {estimates_text}, which therefore {verb} no "
+            "estimate and an uninformative interval."
         )
 
 
@@ -422,8 +422,8 @@ def _named_estimates(report, rows, letter_by_model_name):
         if is_only_pair or not other_rows:
             rows_without_model_name.append(row)
             continue
-        compared_models = row.model.split(" minus ", 1)
-        short_names = [short_model(report, name, letter_by_model_name) for name in compared_models]
+        full_names = row.model.split(" minus ", 1)  # one, or two of a difference
+        short_names = [short_model(report, name, letter_by_model_name) for name in full_names]
         phrase = f"{estimate_phrases([row])[0]} of {' minus '.join(short_names)}"
         if row.subgroup and " minus " not in row.subgroup:
             phrase += f" for {row.subgroup}"

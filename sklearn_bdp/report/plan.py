@@ -591,10 +591,9 @@ def _with_expected_value(statement, cv_score_by_model_name, ranking_measure_by_m
 def _with_proof(statement, models, y_train, dependence, per, *, is_private):
     """Return a statement with the method of its proven interval, if there is one.
 
-    A mean over classes also gets statements on its recalls, unless the report is private. Skill
-    scores stay the same. ``models``: dict by name. ``dependence``: a name that
-    :func:`dependence_of` returns. ``per``: ``"unit"`` or ``"record"``, what the score is a mean
-    over.
+    A proven mean over classes may also get statements on its recalls. Skill scores stay the same.
+    ``models``: dict by name. ``dependence``: a name that :func:`dependence_of` returns. ``per``:
+    ``"unit"`` or ``"record"``, what the score is a mean over.
     """
     if statement.skill:
         return statement
