@@ -6,10 +6,10 @@ that programs catch and for warnings that they filter.
 
 
 class BudgetExhaustedError(RuntimeError):
-    """The holdout has released as many corrected answers as its budget allows.
+    """The budget of corrected answers does not suffice for the queries or the final report.
 
-    The query is valid. The message states the numbers of answers. Recorded answers remain free. Use
-    new records for other queries.
+    The queries are valid. The message states the numbers of answers. Recorded answers remain free.
+    Use new records for other queries.
     """
 
 
@@ -104,7 +104,7 @@ class SklearnBdpWarning(UserWarning):
 
 
 class DependenceWarning(SklearnBdpWarning):
-    """The training records seem to contradict the declared correlation model.
+    """Training records, or arguments, suggest more dependence than is declared.
 
     Intervals are valid under the declared model only. Declare a model with more dependence.
     Otherwise intervals may be too narrow.
@@ -120,7 +120,7 @@ class BatchPredictionWarning(DependenceWarning):
 
 
 class UninformativeIntervalWarning(SklearnBdpWarning):
-    """The holdout is too small for a useful interval.
+    """The holdout may be too small for useful intervals.
 
     The computation is correct. Verify fewer candidates, or use a larger holdout.
     """

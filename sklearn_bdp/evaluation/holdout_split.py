@@ -501,8 +501,8 @@ def _make_training_data(holdout_split, groups, estimator):
 def _check_order_of_rows(model, scheme, X, groups, correlation):
     """Raise ValueError or warn if the index of ``X`` contradicts the row order that a model needs.
 
-    ``model``, ``scheme``: CorrelationModel and SamplingScheme of the records; ``correlation``: the
-    declaration of the model.
+    ``model``, ``scheme``: CorrelationModel and SamplingScheme of the records; ``groups``: their
+    labels, or None; ``correlation``: the declaration of the model.
     """
     check_row_order("correlation", model, X)
     if model.n_records is None and not scheme.has_independent_records:  # a chain of all rows

@@ -323,9 +323,9 @@ class SearchMetrics:
 def _check_metric_names(scoring, refit, refit_is_name):
     """Return the names of several metrics as a list, or raise ValueError.
 
-    An error is raised without a name, and unless ``refit`` is one of the names, a selection rule,
-    a callable or False. ``scoring``: list, tuple, set or dict; ``refit_is_name``: whether ``refit``
-    is a string other than a selection rule.
+    An error is raised without a name, for ``refit=True``, and if ``refit`` is a string that is
+    neither one of the names nor a selection rule. ``scoring``: list, tuple, set or dict;
+    ``refit_is_name``: whether ``refit`` is a string other than a selection rule.
     """
     names = sorted(scoring) if isinstance(scoring, set) else list(scoring)
     if refit is True or (refit_is_name and refit not in names) or not names:
@@ -941,7 +941,7 @@ class FinalReportMixin(HoldoutEstimatorMixin):
             model of fixed features beside the selected one. Also if ``refit_every`` is passed and
             ``fit`` was passed other parameters.
         """
-        models, cv_scores, metric, variance = self._models_for_report(compare)
+        models, cv_scores, metric, selected_variance = self._models_for_report(compare)
         if refit_every is not None and self._has_fit_params:
             raise ValueError(
                 "refit_every= fits the recipe without other parameters, and fit was passed some. "
@@ -959,7 +959,7 @@ class FinalReportMixin(HoldoutEstimatorMixin):
             refit_every=refit_every,
             joint=joint,
             scoring=scorings,
-            variance=variance if is_verified_metric else None,
+            variance=selected_variance if is_verified_metric else None,
         )
 
     def _forecast_report(self, *, scoring, compare, by, per, joint):
@@ -967,7 +967,7 @@ class FinalReportMixin(HoldoutEstimatorMixin):
 
         The arguments are those of :meth:`final_report`.
         """
-        models, cv_scores, metric, variance = self._models_for_report(compare)
+        models, cv_scores, metric, selected_variance = self._models_for_report(compare)
         scorings, is_verified_metric = _report_scorings(scoring, metric)
         has_cv_scores = is_verified_metric and np.isfinite(cv_scores).all()
         return forecast_report(
@@ -979,7 +979,7 @@ class FinalReportMixin(HoldoutEstimatorMixin):
             per=per,
             joint=joint,
             scoring=scorings,
-            variance=variance if is_verified_metric else None,
+            variance=selected_variance if is_verified_metric else None,
         )
 
 
