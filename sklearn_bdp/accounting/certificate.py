@@ -32,7 +32,7 @@ class Certificate(RenderedResult):
         (leakage, G1).
     dp_epsilon, bdp_epsilon : float
         Level of ordinary and of Bayesian differential privacy of the whole transcript, in nats;
-        ``inf`` without noise.
+        ``inf`` if no finite level is claimed.
     n : int
         Number of holdout records.
     n_effective : float
@@ -150,8 +150,8 @@ class Certificate(RenderedResult):
 def vacuous_title(n: int, error_text: str, *, of_range: str = "") -> str:
     """Return the first line of a certificate whose error is 1/2 or more.
 
-    ``n`` is the number of holdout records. ``of_range`` is "of the range " for scores outside
-    [0, 1].
+    ``n`` is the number of holdout records, and ``error_text`` the error. ``of_range`` is
+    "of the range " for scores outside [0, 1].
     """
     return (
         f"Vacuous: with {n:,} records the certified error is {error_text}. An error "
@@ -162,8 +162,8 @@ def vacuous_title(n: int, error_text: str, *, of_range: str = "") -> str:
 def holdout_text(n: int, n_effective: float, correlation: str) -> str:
     """Return the number of holdout records as text, with the effective sample size if dependent.
 
-    ``correlation`` is the description of their dependence. It is part of the text if it starts with
-    the number of records.
+    ``correlation`` is the description of their dependence. If it starts with the number of
+    records, the text contains the remainder.
     """
     if correlation in ("", "independent records"):
         return f"{n:,} independent records"
@@ -176,7 +176,10 @@ def holdout_text(n: int, n_effective: float, correlation: str) -> str:
 
 
 def privacy_text(dp_epsilon: float, bdp_epsilon: float) -> str:
-    """Return the levels of ordinary and of Bayesian differential privacy, if finite, as text."""
+    """Return the levels of ordinary and of Bayesian differential privacy, in nats, as text.
+
+    If ``dp_epsilon`` is not finite, the text states that no level is claimed.
+    """
     if not math.isfinite(dp_epsilon):
         return "none: no finite level is claimed"
     return f"ε′ = {dp_epsilon:.4g} (DP), ε = {bdp_epsilon:.4g} (Bayesian DP)"

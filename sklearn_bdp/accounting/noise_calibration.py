@@ -590,8 +590,7 @@ def zhao_scales(n, *, model, n_queries, budget, beta, threshold=None):
     :math:`T = (1+c)\tau/2`, c is the largest one for which it requires at most ``n`` records, which
     gives the smallest :math:`\tau`. Without a threshold, c is 1/2 and :math:`\tau` the smallest
     one. If there are too few records, c is 1/2 and :math:`\tau = 2T/(1+c)`, or 1 without a
-    threshold.
-    Raise ValueError if this :math:`\tau` is above 1.
+    threshold. Raise ValueError if this :math:`\tau` is above 1.
     """
     tau, c = zhao_accuracy(
         n, n_queries=n_queries, budget=budget, beta=beta, model=model, c=ZHAO_C, threshold=threshold

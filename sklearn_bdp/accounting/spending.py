@@ -151,8 +151,8 @@ def code_length(
     Returns
     -------
     float
-        Code length. ``holdout.next_code_length`` is that of the next batch of a holdout, and
-        ``holdout.information_spent`` its ``released``.
+        Code length. ``holdout.next_code_length`` is that of the next batch of a holdout with
+        ``holdout.information_spent`` as ``released``, plus ln 2 if its leakage is bounded.
 
     References
     ----------
@@ -283,7 +283,7 @@ class ReleasedPair(NamedTuple):
     """A cross-validated score, and the difference of the released score from it."""
 
     cv_score: float
-    difference: float  # released value minus cv_score
+    difference: float  # middle of the released range minus cv_score
     variance: float  # of the difference about the offset shared by all queries
     batch_index: float  # from 1
 
@@ -394,9 +394,9 @@ class PredictiveCode:
     def learn(self, cv_score, released_value, variance, *, replaced_pair=None):
         """Learn from a released value; return the index of its :class:`ReleasedPair` in ``pairs``.
 
-        ``variance`` is that of the difference of the two scores about the offset shared by all
-        queries. ``replaced_pair`` is the index of an earlier pair of the same query, which this
-        replaces.
+        ``released_value`` is the middle of the released range, and ``variance`` that of its
+        difference from ``cv_score`` about the offset shared by all queries. ``replaced_pair`` is
+        the index of an earlier pair of the same query, which this replaces; None without one.
         """
         difference = float(released_value - cv_score)
         pair = ReleasedPair(float(cv_score), difference, float(variance), float(self.n_batches))
@@ -578,7 +578,8 @@ def rank_code_lengths(predictions: FloatOrArray) -> Array:
     Parameters
     ----------
     predictions : array of shape (m,)
-        Predicted scores at the start of the batch; the rank of the largest is 1.
+        Predicted scores at the start of the batch, or numbers in the same order. The rank of the
+        largest is 1.
 
     Returns
     -------

@@ -265,9 +265,9 @@ def _points_to_reject(conditional_aucs, tilts, log_denominators, n_other, nats_n
 
     A conditional AUC is the AUC given the ``n_other`` records of the other class. The first three
     arguments have one entry for each AUC m: the center of its points b, and the ``tilt`` and the
-    log of the denominator of N(b) = exp(tilt n_other b) / (1 - m + m exp(tilt))^n_other. Bets win
-    the nats against b that N at the next smaller point, mixed with a constant, lacks to
-    ``nats_needed``. Points end where N alone rejects m, or at 1.
+    log of the denominator of N(b) = exp(tilt n_other b) / (1 - m + m exp(tilt))^n_other. To reject
+    b, the log wealth of bets must reach ``nats_needed`` minus the log of a mixture of a constant
+    and N at the next smaller point. Points end where N alone rejects m, or at 1.
 
     Returns
     -------

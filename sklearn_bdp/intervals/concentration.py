@@ -255,10 +255,10 @@ class ProportionGrid:
         """Return cells around the predicted proportion of one of ``n_classes`` in the holdout.
 
         ``n`` is the number of holdout units (records or groups), ``n_training`` that of training
-        units behind the prediction, ``None`` for a guess. ``within_group_fraction`` is the fraction
-        of the proportion's variance within groups, 0 for independent records and ``None`` if
-        unknown. If it is not 0, the cells are around the predicted smallest proportion of 64
-        slices, each with one random record of each group (theory G19).
+        units behind the prediction (a float), ``None`` for a guess. ``within_group_fraction`` is
+        the fraction of the proportion's variance within groups, 0 for independent records and
+        ``None`` if unknown. If it is not 0, the cells are around the predicted smallest proportion
+        of 64 slices, each with one random record of each group (theory G19).
         """
         training_variance = 0.0 if n_training is None else 1.0 / n_training
         guess_variance = 0.0
@@ -464,6 +464,7 @@ class ClassMeansTail(Tail):
             (values_array - (1.0 - present_fraction)) / present_fraction, 0.0, 1.0
         )
         present_floors = floors[is_present]
+        # As if every present class had the smallest floor.
         n_records = int(len(present_floors) * present_floors.min())
         present_limits = bounded_lower_limit(present_means, log_failure_array, n_records)
         distinct_floors, classes_per_floor = np.unique(present_floors, return_counts=True)

@@ -465,7 +465,7 @@ def counted_units(count: int, noun: str, unit_name: str) -> str:
     Parameters
     ----------
     count : int
-        Number of units that have such a record.
+        Number of units with a record that the noun names.
     noun : str
         Noun for a record, with ``{s}`` for its plural.
     unit_name : str
@@ -503,8 +503,8 @@ def _warnings(statistic, n_units, rarest_text, alpha, is_difference, n_autocorre
     """Yield sentences on the reasons to trust an interval less.
 
     ``n_units`` is the number of units with a record of the row. ``rarest_text`` states the number
-    of units with the rarest outcome, and is empty if they are enough. ``n_autocorrelation_times``
-    is None unless the records are a chain.
+    of units with the rarest outcome, or is empty. ``n_autocorrelation_times`` is None unless the
+    records are a chain.
     """
     if n_units < _FEW_UNITS:
         yield f"There are only {n_units} units."

@@ -150,10 +150,10 @@ class Answers:
     Parameters
     ----------
     values : ndarray of shape (m,) or float
-        Released values in units of the score in [0, 1]; NaN for queries without an answer.
+        Released values: training values, or values in [0, 1] from the holdout; NaN for queries
+        without an answer.
     above : ndarray of shape (m,) or bool
-        Whether the value was taken from the holdout (and spent budget); False for queries without
-        an answer.
+        Whether the value was taken from the holdout; False for queries without an answer.
     answered : ndarray of shape (m,) or bool
         Whether the query was answered; False if the budget was used up before it.
 
@@ -380,7 +380,7 @@ class Thresholdout:
     # -- Noise -----------------------------------------------------------------------------------
 
     def _start_noise(self, random_state, *, key):
-        """Set the sources of all noise, and discard noise that was drawn but not used.
+        """Set the sources of all noise, and discard the blocks of noise drawn so far.
 
         ``random_state`` and ``key`` are those of `bit_sources`.
         """
@@ -409,7 +409,7 @@ class Thresholdout:
         return self._threshold_pool.take(1).item()
 
     def _refill_query_noise(self):
-        """Draw query noise if the block is used up; return the number of unused variates.
+        """Draw a block of query noise if needed; return its number of unused variates.
 
         Query noise is drawn in blocks of fixed sizes and used in order, one variate per query.
         """
@@ -427,7 +427,7 @@ class Thresholdout:
         return self._query_noise.size - self._n_used
 
     def _compare(self, margins, max_above):
-        """Compare margins with the noise of the threshold, in order, until ``max_above`` exceed it.
+        """Compare margins plus query noise with the threshold noise until ``max_above`` exceed it.
 
         Return the list of indices of margins above it, and the number of compared margins: up to
         and including the last allowed one above, or all. If ``max_above`` is None, all are
