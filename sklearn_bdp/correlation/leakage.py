@@ -92,7 +92,7 @@ def leakage_bound(model: CorrelationModel) -> LeakageBound:
     Parameters
     ----------
     model : CorrelationModel
-        Any model.
+        Any model but :class:`TimeOrdered`, for which ValueError is raised.
 
     Returns
     -------

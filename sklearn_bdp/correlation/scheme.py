@@ -55,7 +55,8 @@ class SamplingScheme:
     n_records : int
         Number of records.
     n_units : int
-        Number of sampling units, such as groups or dates.
+        Number of sampling units, such as groups or dates; of records for networks with strengths
+        and for lists of models.
     unit_name : str
         Name of the units in the plural: ``"records"``, ``"groups"`` or ``"dates"``.
     bound : ConcentrationBound

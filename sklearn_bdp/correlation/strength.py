@@ -324,7 +324,7 @@ def influence_test(
 
 
 def _classes(labels):
-    """Return class codes of labels; floats of more than 20 values are split at their median."""
+    """Return class codes of labels; floats of over 20 distinct values are split at their median."""
     values = np.asarray(labels)
     codes = np.unique(values, return_inverse=True)[1]
     if values.dtype.kind == "f" and codes.max() >= MAX_CLASSES:
