@@ -136,7 +136,10 @@ def _check_budget(holdout, plan, totals):
 
 
 def _computed_report(holdout, plan, context):
-    """Return the ledger record that contains the report, and the answers that the ledger keeps."""
+    """Return the ledger record that contains the report, and the answers that the ledger keeps.
+
+    ``context``: :class:`BatchContext` of the report.
+    """
     if plan.is_private:
         record, answers, results = _private_report(holdout, plan, context)
     else:

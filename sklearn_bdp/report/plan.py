@@ -214,7 +214,8 @@ class Plan:
     is_private: bool
     joint: bool  # whether the intervals of a family are valid simultaneously (theory G32)
     order_bits: str  # secret hex text in the ledger header, for the secret order of units
-    y_train: Any = None  # training targets, if known
+    #: Training targets, or an array with their classes or range; None if they are unknown.
+    y_train: Any = None
     past_records: PastRecords | None = None  # in time, those before the holdout, if known
     refit: RefitSchedule | None = None  # None: the models are not refitted
     #: In time, the largest errors that count if no range was declared. None if records are not in
@@ -420,6 +421,7 @@ def _resolve_metrics(scoring, models, y_train, holdout):
     """Return a list with one dict for each metric: its :class:`Measure` by name of the model.
 
     ``scoring``: one or several metrics, or None for the default one. ``models``: dict by name.
+    ``y_train``: training targets; None if unknown.
     """
     n_outputs = len(np.atleast_1d(as_labels(holdout.y)[0]))
     return [
@@ -592,8 +594,9 @@ def _with_proof(statement, models, y_train, dependence, per, *, is_private):
     """Return a statement with the method of its proven interval, if there is one.
 
     A proven mean over classes may also get statements on its recalls. Skill scores stay the same.
-    ``models``: dict by name. ``dependence``: a name that :func:`dependence_of` returns. ``per``:
-    ``"unit"`` or ``"record"``, what the score is a mean over.
+    ``models``: dict by name. ``y_train``: training targets or None. ``dependence``: a name that
+    :func:`dependence_of` returns. ``per``: ``"unit"`` or ``"record"``, what the score is a mean
+    over. ``is_private``: whether rows pass through noise.
     """
     if statement.skill:
         return statement
@@ -621,8 +624,8 @@ def _recall_statements(statement, model, y_train, dependence):
     """Return a tuple of statements on the recall of each class.
 
     It is empty for a mean over pairs of records, and if the classes are not known. ``model``: the
-    model of the statement, the compared one of two. ``dependence``: a name that
-    :func:`dependence_of` returns.
+    model of the statement, the compared one of two. ``y_train``: training targets or None.
+    ``dependence``: a name that :func:`dependence_of` returns.
     """
     metric = statement.measure.metric
     classes = metric.classes or classes_of(model, y_train)
@@ -647,8 +650,9 @@ def _recall_statements(statement, model, y_train, dependence):
 def _resolve_metric(scoring, models, y_train, *, n_outputs, is_private, name):
     """Return a dict of the :class:`Measure` of one metric by name of the model.
 
-    ``scoring``: one metric, or None for the default one. ``n_outputs``: number of outputs of the
-    targets. ``name`` replaces the metric's own name in the rows unless it is None.
+    ``scoring``: one metric, or None for the default one. ``models``: dict by name. ``y_train``:
+    training targets or None. ``n_outputs``: number of outputs of the targets. ``is_private``:
+    whether rows pass through noise. ``name`` replaces the metric's own name unless it is None.
     """
     # Predictions have no default metric: they get that of the first fitted model, or accuracy.
     fitted_models = [
@@ -672,7 +676,8 @@ def _resolve_metric(scoring, models, y_train, *, n_outputs, is_private, name):
 def _with_query_metric(measure, model, y_train):
     """Return a measure with the metric by which a search queries it, which noise can be added to.
 
-    Measures other than ratios, and ratios that a search cannot query, stay the same.
+    Measures other than ratios, and ratios that a search cannot query, stay the same. ``y_train``:
+    training targets or None.
     """
     metric = measure.metric
     if not (metric.is_ratio and metric.can_rank):
@@ -698,7 +703,8 @@ def _resolve_models(estimators, cv_scores, compare, refit_every, holdout, y_trai
 
     ``estimators``: a model, predictions, or several of them in a list or by name. ``cv_scores``:
     one score for all of these or one for each, in score units; None or NaN if unknown. ``compare``
-    and ``refit_every``: arguments of ``ReusableHoldout.final_report``.
+    and ``refit_every``: arguments of ``ReusableHoldout.final_report``. ``y_train``,
+    ``past_records``: training targets and :class:`PastRecords`; None if unknown.
     """
     named_models = _models_by_name(estimators)
     names_with_scores = list(named_models)
@@ -750,8 +756,8 @@ def _models_by_name(estimators):
 def _with_baseline(named_models, compare, holdout, y_train, past_records):
     """Return the name of the baseline, or None, and a dict by name of all models including it.
 
-    ``compare``: argument of ``ReusableHoldout.final_report``. Raise ValueError if it names no model
-    or if there is only one model.
+    ``compare``: argument of ``ReusableHoldout.final_report``. ``y_train``, ``past_records``: None
+    if unknown. Raise ValueError if ``compare`` names no model or if there is only one model.
     """
     if compare is None or compare is False:
         return None, named_models
@@ -799,7 +805,8 @@ def _error_clips(holdout, models, measures, training, past_records):
 
     They are the recorded ones, else computed from out-of-fold errors of the first model that is not
     precomputed predictions. None if no metric has such errors, or if clips cannot be computed.
-    ``measures``: for each metric, a dict of its measure by model name.
+    ``measures``: for each metric, a dict of its measure by model name. ``training``,
+    ``past_records``: may be None.
     """
     metrics = [
         measure.metric
@@ -1337,8 +1344,9 @@ def _with_recalls(statement, plan, out_of_fold, n_units, alpha):
     """Return a statement on a mean over classes with moments of its recalls, or without recalls.
 
     If its method is not RECALLS, it keeps them only if out-of-fold records predict narrower limits
-    from recalls than from the mean itself. ``n_units``: number of holdout units. ``alpha``: failure
-    probability of both limits at which widths are compared.
+    from recalls than from the mean itself. ``out_of_fold``: :class:`_OutOfFold` or None.
+    ``n_units``: number of holdout units. ``alpha``: failure probability of both limits at which
+    widths are compared.
     """
     recalls = tuple(_with_moments(recall, plan, out_of_fold) for recall in statement.recalls)
     if statement.proven == RECALLS:
@@ -1366,7 +1374,7 @@ def _with_recalls(statement, plan, out_of_fold, n_units, alpha):
 
 
 def _expected_width(method, moments, n_units, alpha):
-    """Return the expected distance between both limits of a recall on the holdout.
+    """Return the expected distance between both limits of a recall on ``n_units`` holdout units.
 
     ``method``: method of the proven interval. ``moments``: :class:`UnitMoments` of the recall on
     training units. ``alpha``: failure probability of both limits together.
