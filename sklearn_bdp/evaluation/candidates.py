@@ -222,7 +222,7 @@ class HoldoutFitJob:
         }
 
     def _evaluate(self, model, columns, keys_by_metric, memory):
-        """Return by metric name a :class:`FitResult` with raw holdout scores and query key.
+        """Return a dict of FitResults with raw holdout scores and query keys, by metric name.
 
         The metric that ranks has the name None. A secondary metric that raises an error other than
         ScoreContractError is left out; other errors are raised. ``columns``: positions of the
@@ -411,8 +411,7 @@ class PrefixMemory:
 
         ``model``, the most recently fitted one, is returned itself if ``metric`` (may be None) uses
         more than predictions, or if it is not a pipeline whose transformers all have digests in
-        this cache. ``X_name``: identifies ``X`` among the records that fits on the same training
-        records predict.
+        this cache. ``X_name``: name that identifies the records ``X`` in this cache.
         """
         uses_more_than_predictions = metric is not None and not metric.uses_predictions_only
         if uses_more_than_predictions or not self._step_digests or type(model) is not Pipeline:
@@ -698,7 +697,7 @@ def rescale_to_metric(metric, record):
     """Return a recorded answer with scores in [0, 1] relative to the range of a metric.
 
     The range of a metric without a proven bound may have changed since the answer was recorded.
-    ``record``, an AnswerRecord, is returned unchanged for other metrics, and without a ``scale``.
+    ``record``, an AnswerRecord, is returned unchanged for other metrics, or without a ``scale``.
     """
     if not isinstance(metric, ApproximateMetric) or record.scale is None:
         return record

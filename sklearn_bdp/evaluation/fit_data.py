@@ -92,8 +92,8 @@ def check_target_count(X, y, table="X"):
 def check_records(estimator, X, y, table="X"):
     """Raise ValueError or TypeError for values that the estimator is known not to support.
 
-    Missing values are not checked if the estimator supports them or contains another estimator, as
-    pipelines do, and if ``X`` is neither an array nor a frame. ``table``: name of the records in
+    Missing values are not checked if the estimator supports them, if it contains another estimator,
+    as pipelines do, or if ``X`` is neither an array nor a frame. ``table``: name of the records in
     messages, "X" or "X_val".
     """
     _check_argument_order(X, y)

@@ -399,8 +399,8 @@ def tested_units(holdout_split, folds):
     """Return an array of the sampling unit of each test record, and a reason why it has none.
 
     Units are integers, equal for records of one unit, in the order of the folds. The reason states
-    why the variation of predictions between units cannot be estimated, and is empty if it can. The
-    codes are None if there is a reason, and if the holdout records are independent. ``folds``:
+    why the variation of predictions between units cannot be estimated, and is empty if it can. None
+    replaces the array if there is a reason, or if the holdout records are independent. ``folds``:
     pairs of training and test positions.
     """
     for train_positions, test_positions in folds:
@@ -674,7 +674,7 @@ class CrossValidation:
     def _weighted_or_mean(self, row, n_folds, mean_score):
         """Return the cross-validated score of a row, in score units.
 
-        For nodes it is the weighted score that predicts the holdout score. Otherwise, and if the
+        For nodes it is the weighted score that predicts the holdout score. Otherwise, or if the
         weighted score is unknown, it is ``mean_score``, the mean over the folds. It is NaN if
         ``mean_score`` is.
         """
@@ -849,7 +849,7 @@ class CrossValidation:
         The candidate has the best cross-validated score from ``first_row`` on. Errors, absolute or
         signed, are in units of the target. If they do not follow from stored scores of the metric
         that ranks, the candidate is fitted again. None if no candidate has a cross-validated score,
-        for several outputs, and if the candidate cannot be fitted again.
+        for several outputs, or if the candidate cannot be fitted again.
         """
         scores = self.scores[self.first_row :]
         if not np.isfinite(scores).any():
@@ -907,7 +907,7 @@ class CrossValidation:
         """Return the cross-validated score of a row on one metric, in score units.
 
         For metrics without a proven bound it is the score of pooled out-of-fold predictions, which
-        has the formula that is applied to the holdout. For other metrics, and if the pooled score
+        has the formula that is applied to the holdout. For other metrics, or if the pooled score
         is unknown, it is the unweighted mean over folds. ``name``: of a secondary metric; None for
         the metric that ranks.
         """
@@ -925,7 +925,7 @@ class CrossValidation:
         Scores are in score units. For metrics without a proven bound they are scikit-learn's means
         over folds. For a metric with a clip that the user did not declare, they are means over
         folds without this clip, and NaN for rows before ``first_row``. They are ``scores`` for
-        other metrics, with node weights, if the clip changes no score, and if a score without the
+        other metrics, with node weights, if the clip changes no score, or if a score without the
         clip is unknown.
         """
         if isinstance(self.metric, ApproximateMetric):

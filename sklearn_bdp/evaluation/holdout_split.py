@@ -275,7 +275,7 @@ class HoldoutSplit:
     def train_groups(self):
         """Return a group code of each training record, or None.
 
-        None without ``train_model``, if the records are independent, and if they are not declared
+        None without ``train_model``, if the records are independent, or if they are not declared
         in independent groups. Records with the same code may be dependent.
         """
         scheme = self.train_scheme
@@ -286,7 +286,7 @@ class HoldoutSplit:
     def time_ordered_dates(self):
         """Return the date code of each training record, or None.
 
-        None without ``train_model``, and if the records are not declared as dates. Codes increase
+        None without ``train_model``, or if the records are not declared as dates. Codes increase
         with the date. Without dates of the records each row is a date.
         """
         scheme = self.train_scheme
@@ -618,7 +618,7 @@ def _depends_on_labels(splitter, X, y, groups):
     """Return whether the first split of a splitter depends on the targets.
 
     True for StratifiedShuffleSplit, StratifiedKFold and StratifiedGroupKFold. For others, True if
-    two draws of the split are equal and a third one with permuted targets differs. False for these
+    two draws of the split are equal and a third one with permuted targets differs. False for others
     without targets, or if they raise an error.
     """
     if isinstance(splitter, StratifiedShuffleSplit | StratifiedKFold | StratifiedGroupKFold):

@@ -96,7 +96,7 @@ def _positions_in_training_set(positions, holdout_split, fold_index):
     """Return positions in the training set of the training records at positions in all data.
 
     Positions of holdout records are dropped. ``positions``: integers, or a mask of all records.
-    ``fold_index``: index of the fold, for messages. Raises ValueError for other values, and if no
+    ``fold_index``: index of the fold, for messages. Raises ValueError for other values, or if no
     record is left.
     """
     positions = np.asarray(positions)

@@ -46,7 +46,7 @@ def check_holdout_parameter(meta_estimator, X_val):
     """Check the parameters ``holdout`` and ``correlation``; return a HoldoutConfig or None.
 
     The result is None if ``holdout`` is a ReusableHoldout. ``X_val``: argument of ``fit``, or None.
-    Raises an error for invalid parameters, for ``X_val`` beside a ReusableHoldout, and if
+    Raises an error for invalid parameters, for ``X_val`` beside a ReusableHoldout, or if
     cross-validation fits an estimator with a ledger.
     """
     check_declared(meta_estimator.correlation)

@@ -223,7 +223,7 @@ class SearchMetrics:
     Attributes
     ----------
     name : str
-        Name of the metric that ranks; "score" if ``scoring`` does not name several metrics.
+        Name of the metric that ranks; "score" if metrics have no names.
     metric : BoundedMetric
         Metric that ranks.
     secondary : dict
@@ -323,7 +323,7 @@ class SearchMetrics:
 def _check_metric_names(scoring, refit, refit_is_name):
     """Return the names of several metrics as a list, or raise ValueError.
 
-    An error is raised without a name, for ``refit=True``, and if ``refit`` is a string that is
+    An error is raised without a name, for ``refit=True``, or if ``refit`` is a string that is
     neither one of the names nor a selection rule. ``scoring``: list, tuple, set or dict;
     ``refit_is_name``: whether ``refit`` is a string other than a selection rule.
     """
@@ -701,7 +701,7 @@ def clipping_of_columns(setup, columns):
     """Return the Clipping of the out-of-fold scores of a candidate, or None.
 
     ``columns``: tuple of the positions of the candidate's columns. None if it is empty, if the
-    metric has no caveat, if no score can be clipped, and after an error.
+    metric has no caveat, if no score can be clipped, or after an error.
     """
     if setup.metric.caveat and columns:
         # Warnings and errors of these fits were reported when the columns were scored.

@@ -43,7 +43,7 @@ def is_frame(X):
 def as_indices(X, positions):
     """Return positions as an array of the array API namespace of ``X``.
 
-    They are returned unchanged if ``X`` has no namespace or is a NumPy array, and if they are None.
+    They are returned unchanged if they are None, or if ``X`` has no namespace or is a NumPy array.
     """
     namespace = getattr(X, "__array_namespace__", None)
     if positions is None or namespace is None or isinstance(X, np.ndarray):

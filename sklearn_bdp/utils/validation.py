@@ -155,7 +155,7 @@ def as_real_array(name, value):
 def _holds_real_numbers(array):
     """Return whether an array holds real numbers only.
 
-    Boolean arrays count, but neither a single boolean nor booleans in an array of objects.
+    True for boolean arrays, but not for a single boolean or booleans in an array of objects.
     """
     if array.dtype.kind == "O":
         return not any(_is_not_real(element) for element in array.ravel())
@@ -169,7 +169,7 @@ _NOT_REAL_TYPES = (bool, np.bool_, np.timedelta64)
 
 
 def _is_not_real(value):
-    """Return whether a value is not a real number, which booleans and durations are not."""
+    """Return whether a value is not a real number; True for booleans and durations."""
     if type(value) in _REAL_TYPES:
         return False
     return isinstance(value, _NOT_REAL_TYPES) or not isinstance(value, numbers.Real)
