@@ -47,8 +47,8 @@ class ExpertSettings:
     threshold : float or "auto", default="auto"
         Deviation of the holdout score from the prediction, in units of [0, 1], from which a query
         is corrected. If "auto", it is chosen for each query from public quantities. The query of a
-        batch with the best prediction is then compared at a fine threshold, which depends on
-        ``spending``. The others are compared at a coarse one, for means over records at least
+        batch with the best prediction or rank is then compared at a fine threshold, which depends
+        on ``spending``. The others are compared at a coarse one, for means over records at least
         :math:`c \sqrt{\tilde v(1-\tilde v)(1 + n/n_D)/n_\mathrm{eff}}`. Here :math:`\tilde v` is
         the prediction, shrunken slightly towards 1/2, and :math:`n_D` is ``n_train``
         (``spending="final"``: :math:`c = 6.5`; ``"even"``: :math:`\min(1.5 + 0.9 \ln m, 5.5)` for
@@ -143,8 +143,8 @@ class HoldoutConfig:
         Noise calibration. ``"zhao2017"`` runs Theorem 2 of Zhao 2017 as published. It needs
         ``budget`` and ``expert=ExpertSettings(n_queries=...)``.
     budget : int or None, default=None
-        Maximum number of corrected answers. If None, there is no maximum, or 10 with a numeric
-        ``epsilon``.
+        Maximum number of corrected answers; corrected class proportions and denominators count,
+        too. If None, there is no maximum, or 10 with a numeric ``epsilon``.
     on_exhausted : {"raise", "nan", "cv"}, default="raise"
         Result of queries after the budget is exhausted: an error, NaN, or the cross-validated score
         without a guarantee.

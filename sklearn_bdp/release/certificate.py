@@ -110,7 +110,8 @@ class WidthForecast:
     next_query : float or None
         Of a single next query with a score near 1/2. None: the holdout is closed.
     final_report : float or None
-        Of a final report now. None: the holdout is closed.
+        Of a final report now: on the selected score, the median over the candidates of a filter, or
+        else on a score of 1/2. None: the holdout is closed, or there are no candidates.
     sampling, noise : float
         Part of the half-width by sampling, and noise margin, of a confirmed query near 1/2.
     advice : str, default=""

@@ -55,7 +55,7 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
         shape = shapes[shape_index]
         positions = np.flatnonzero(batch.shape_indices == shape_index)
         new_totals = _release_proportions(
-            shape, batch.by_class[positions[0]], slices, context, totals
+            shape, batch.score_inputs[positions[0]], slices, context, totals
         )
         if new_totals is None:
             return None, context
@@ -64,7 +64,7 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
         shapes[shape_index] = shape | {"class_floors": class_floors}
         tails[shape_index] = score_tail(model, n, **shapes[shape_index])
         for position in positions:
-            class_scores = batch.by_class[position]
+            class_scores = batch.score_inputs[position]
             values[position] = min(1.0, max(0.0, class_scores.value(class_floors, slices)))
             sensitivities[position] = max(1.0, n * class_scores.sensitivity(class_floors))
     batch = dataclasses.replace(

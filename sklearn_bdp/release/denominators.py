@@ -50,7 +50,7 @@ def release_denominator_floors(
             [grids[position].ends(None)[0] for position in pending_positions]
         )
         counted_proportions = (
-            np.array([batch.by_class[position].n_counted for position in pending_positions]) / n
+            np.array([batch.score_inputs[position].n_counted for position in pending_positions]) / n
         )
         # A proportion at a larger distance from 1 than its floor lies below the floor.
         replies = context.mechanism.answer_run(
@@ -105,7 +105,7 @@ def _batch_with_floors(
     sensitivities = batch.sensitivities.copy()
     replaced_shapes = set()
     for position, floor in floors.items():
-        ratio_scores = batch.by_class[position]
+        ratio_scores = batch.score_inputs[position]
         values[position] = ratio_scores.value(floor)
         sensitivities[position] = max(1.0, n * ratio_scores.sensitivity(floor))
         shape_index = int(batch.shape_indices[position])

@@ -230,8 +230,9 @@ def preview_batch(
 def _leader_forecast(batch, cells, *, variance_plan, metric):
     """Return the expected half-width of the leader and the expected spending of a batch in nats.
 
-    ``batch``: _PreviewedBatch. ``cells``: its _CellHalfWidths. ``variance_plan``: of the leader's
-    variance query, or None. ``metric``: None for accuracy.
+    The leader is the query with the best rank. ``batch``: _PreviewedBatch. ``cells``: its
+    _CellHalfWidths. ``variance_plan``: of the leader's variance query, or None. ``metric``: None
+    for accuracy.
     """
     half_width = batch.interval_half_width(cells.leader, batch.rank_lengths[0])
     expected_spending = batch.expected_spending(cells)
@@ -392,8 +393,8 @@ class _PreviewedBatch:
     def interval_half_width(self, cell_half_width, rank_length):
         """Return the half-width of the interval of a query.
 
-        ``cell_half_width``: of its cell, noise margin included. ``rank_length``: code length of its
-        rank, in nats.
+        ``cell_half_width``: of its released cell, noise margin included. ``rank_length``: code
+        length of its rank, in nats.
         """
         return half_width_at(
             self.tail, self.prediction.score, self.log_one_sided - rank_length, cell_half_width
@@ -423,7 +424,7 @@ class _PreviewedBatch:
     def half_width_by_variance(self, cell_half_width, variance_plan):
         """Return the half-width of the leader's interval if its least variance limit is confirmed.
 
-        ``cell_half_width``: of its cell, noise margin included.
+        ``cell_half_width``: of its released cell, noise margin included.
         """
         score = self.prediction.score
         cell_ends = np.clip([score - cell_half_width, score + cell_half_width], 0.0, 1.0)

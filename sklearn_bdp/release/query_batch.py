@@ -49,7 +49,7 @@ class QueryBatch:
     cv_scores: np.ndarray  # (m,): cross-validated scores, in [0, 1]
     #: (m,): values on the holdout, in [0, 1]: for the mechanism only.
     values: np.ndarray = dataclasses.field(repr=False)
-    #: Public facts about the spread of scores, dicts of arguments of ``score_tail``.
+    #: Public arguments of ``score_tail`` by name, a dict for each kind of score in the batch.
     shapes: tuple
     tails: tuple  # the concentration bound of each shape
     shape_indices: np.ndarray  # (m,): index of each query's shape, which is that of its tail
@@ -77,9 +77,9 @@ class QueryBatch:
     #: (m,): public ranks that select a query unless the holdout corrects another one upward; or
     #: None: released values select.
     ranks: np.ndarray | None = None
-    #: (m,): parts of scores that are combined with released counts, such as ``ClassScores``; None
-    #: for others. For the mechanism only.
-    by_class: list = dataclasses.field(repr=False)
+    #: (m,): data from which a score is computed again, such as ``ClassScores`` with released class
+    #: counts; None for a mean over records. For the mechanism only.
+    score_inputs: list = dataclasses.field(repr=False)
     descriptions: list[QueryDescription]  # (m,)
 
     def __len__(self):
@@ -197,7 +197,7 @@ def make_query_batch(
         record_scores=holdout_scores.record_scores if has_record_units(model, n) else None,
         fixed_half_widths=fixed_half_widths,
         ranks=None if ranks is None else check_array("ranks", ranks, shape=(m,)),
-        by_class=holdout_scores.by_class,
+        score_inputs=holdout_scores.score_inputs,
         descriptions=_query_descriptions(about, m),
     )
 
@@ -326,7 +326,7 @@ class _ScoresOnHoldout:
     sensitivities: np.ndarray
     shapes: tuple
     shape_indices: np.ndarray
-    by_class: list = dataclasses.field(repr=False)
+    score_inputs: list = dataclasses.field(repr=False)
 
     @classmethod
     def from_scores(cls, scores, n, model):
@@ -345,7 +345,7 @@ class _ScoresOnHoldout:
             sensitivities=np.full(values.size, _mean_sensitivity(model, n)),
             shapes=({"kind": "mean", "binary": is_binary},),
             shape_indices=np.zeros(values.size, dtype=int),
-            by_class=[None] * values.size,
+            score_inputs=[None] * values.size,
         )
 
     @classmethod
@@ -360,7 +360,7 @@ class _ScoresOnHoldout:
         values = []
         unit_moments = []
         sensitivities = []
-        by_class = []
+        score_inputs = []
         for evaluation in evaluations:
             _check_evaluation(evaluation, n, model)
             if evaluation.per_record is not None:
@@ -375,7 +375,7 @@ class _ScoresOnHoldout:
             sensitivities.append(sensitivity)
             shape = tuple(sorted(vars(evaluation.shape).items()))
             shape_indices.append(index_by_shape.setdefault(shape, len(index_by_shape)))
-            by_class.append(evaluation.score_inputs)
+            score_inputs.append(evaluation.score_inputs)
         return cls(
             values=np.array(values),
             unit_moments=np.array(unit_moments),
@@ -383,7 +383,7 @@ class _ScoresOnHoldout:
             sensitivities=np.array(sensitivities),
             shapes=tuple(map(dict, index_by_shape)),
             shape_indices=np.array(shape_indices, dtype=int),
-            by_class=by_class,
+            score_inputs=score_inputs,
         )
 
 

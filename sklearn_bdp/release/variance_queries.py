@@ -204,9 +204,9 @@ def expected_limit_step(
 def _leading_positions(plan: Any, batch: QueryBatch, release: BatchRelease) -> list[int]:
     """Return the positions of answered queries that the plan admits, in the order to query them.
 
-    The leader is followed by the corrected queries of the first pass and then the refined ones,
-    both latest first; others are left out. If the batch fixes half-widths, all are in descending
-    order of cross-validated scores.
+    The leader, which released values or ranks select, is followed by the corrected queries of the
+    first pass and then the refined ones, both latest first; others are left out. If the batch fixes
+    half-widths, all are in descending order of cross-validated scores.
     """
     if batch.fixed_half_widths is not None:
         positions = np.argsort(-batch.cv_scores, kind="stable").tolist()

@@ -95,7 +95,7 @@ class Account:
             kurtosis=np.full(count, np.nan),
             unit_moments=np.full(count, np.nan),
             units=UnitWeights.from_records(self.n),
-            by_class=[None] * count,
+            score_inputs=[None] * count,
             descriptions=[QueryDescription()] * count,
         )
         terms = BatchContext(

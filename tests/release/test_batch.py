@@ -53,7 +53,7 @@ def queries(cv_scores, values, scale=1.0, relaxed_to=0.0):
         kurtosis=np.full(count, np.nan),
         unit_moments=np.full((count, 2), np.nan),
         units=UnitWeights.from_records(N),
-        by_class=[None] * count,
+        score_inputs=[None] * count,
         descriptions=[QueryDescription()] * count,
     )
 
@@ -154,7 +154,7 @@ def test_a_released_denominator_does_not_lower_the_ratio_of_earlier_noise():
         queries([0.875], [0.875]),
         shapes=(shape,),
         tails=(score_tail(MODEL, N, **shape),),
-        by_class=[counts],
+        score_inputs=[counts],
     )
     second_record, _ = run(
         batch, calibration, last_totals=first_record.totals, mechanism=mechanism, code=code
