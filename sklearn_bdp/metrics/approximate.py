@@ -115,7 +115,7 @@ class Predictions:
 
 
 class SquareClips(NamedTuple):
-    """Largest squares of one output that count, and means that are subtracted before squaring.
+    """Clips of the squares of one output, and means that are subtracted before squaring.
 
     All are from training records.
 
@@ -204,11 +204,11 @@ class RatioCounts:
         float
             In [0, 1]; 0 if no record counts.
         """
-        share = self.n_hits / max(self.n_counted, floor, 1)
-        return float(score_of_share(share, self.ratio_kind))
+        proportion = self.n_hits / max(self.n_counted, floor, 1)
+        return float(score_of_share(proportion, self.ratio_kind))
 
     def sensitivity(self, floor: int) -> float:
-        """Return a bound on the change of the score if one record is replaced by any other.
+        """Return a bound on the change of ``value(floor)`` if one record is replaced by another.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class ApproximateMetric(BoundedMetric):
 
     @property
     def uses_predictions_only(self) -> bool:  # type: ignore[override] # it depends on the scorer
-        """Whether the scorer is a function of targets and predictions."""
+        """Whether the scorer was made from a function of targets and predictions."""
         return hasattr(self.scorer, "_score_func")
 
     @property
@@ -272,12 +272,12 @@ class ApproximateMetric(BoundedMetric):
 
     @property
     def function_name(self) -> str:
-        """Name of the score function if it is scikit-learn's and has a known range, else empty."""
+        """Name of a score function of scikit-learn, empty for others and for unknown ranges."""
         return _sklearn_function_name(self.scorer)
 
     @property
     def facts(self) -> ScoreFunction:
-        """Facts about the score function; `UNKNOWN` for a function without an entry."""
+        """Entry of the score function in `SCORE_FUNCTIONS`; `UNKNOWN` without one."""
         return score_function(self.function_name)
 
     def predictions(self, estimator: Any, X: Any, y: ArrayLike) -> Predictions:
@@ -429,8 +429,8 @@ class ApproximateMetric(BoundedMetric):
     def _losses_of_records(self, y, response):
         """Return the loss of each record and output, of shape (n_records, n_outputs).
 
-        Minus the score is the mean of the losses, or its root. Return None if they are not
-        available, for instance if the scorer has arguments or a record has no loss.
+        Minus the score is the mean over outputs of the mean loss, or of its root. Return None if
+        losses are not available, for instance if the scorer has arguments or a record has no loss.
         """
         y = _columns(y)
         response = _columns(response)
@@ -446,9 +446,9 @@ class ApproximateMetric(BoundedMetric):
         return np.column_stack(losses_by_output)
 
     def _loss_clips(self, predictions):
-        """Return the clip of the losses of each output.
+        """Return a tuple with the clip of each output's losses.
 
-        An empty tuple if losses are not available or a clip is not positive.
+        It is empty if losses are not available or a clip is not positive.
         """
         losses = self._losses_of_records(predictions.y, predictions.response)
         if losses is None:
@@ -483,7 +483,7 @@ class ApproximateMetric(BoundedMetric):
         evaluation : Evaluation
             Raw evaluation of holdout records, from :meth:`evaluate`.
         reference : TrainingReference
-            Out-of-fold reference of the same candidate.
+            Reference of the same candidate, from training records.
 
         Returns
         -------
@@ -515,7 +515,7 @@ class ApproximateMetric(BoundedMetric):
         )
 
     def _shape(self, reference):
-        """Return the public facts of a candidate's reference that determine its limits."""
+        """Return the `ScoreShape` that determines a candidate's limits, from its reference."""
         if reference.family == "ratio":
             return ScoreShape(kind="ratio", family=self._ratio_kind, class_counts=reference.counts)
         spread = reference.spread
@@ -536,7 +536,7 @@ class ApproximateMetric(BoundedMetric):
         """Return an evaluation with raw predictions or a raw score, for :meth:`finish`.
 
         ``score_inputs`` has the predictions, the score of a scorer that calls the model itself, or
-        None if the model or the scorer failed.
+        None if the model or the scorer failed. ``value`` is 0 until it is computed from them.
         """
         predictions_or_score: Any = None
         try:
@@ -602,7 +602,7 @@ class ApproximateMetric(BoundedMetric):
         Parameters
         ----------
         scores : array-like
-            Cross-validated scores of candidates, also of single folds, in score units; NaN if
+            Scores of candidates on training records, also of single folds, in score units; NaN if
             undefined.
 
         Returns
@@ -656,7 +656,7 @@ class ApproximateMetric(BoundedMetric):
         Returns
         -------
         TrainingReference
-            Its family is ``"none"`` if public facts exclude an interval.
+            Its family is ``"none"`` without an interval.
         """
         reference = self.pooled(predictions)
         if not math.isfinite(reference.score):
@@ -723,7 +723,10 @@ class ApproximateMetric(BoundedMetric):
         return dataclasses.replace(reference, score=score)
 
     def _median_reference(self, predictions, reference, unit_codes):
-        """Return the reference with the distribution of absolute errors, or a reason for none."""
+        """Return the reference with the distribution of absolute errors, or why it has none.
+
+        Errors are in units of [0, 1].
+        """
         absolute_errors = np.abs(np.asarray(predictions.y, dtype=float) - predictions.response)
         unit_errors = absolute_errors / (self.upper - self.lower)  # 1 is the length of the range
         if not 0.0 < float(np.median(unit_errors)) < 1.0:
@@ -1005,7 +1008,8 @@ class ApproximateMetric(BoundedMetric):
     def _confusion_spread(self, predictions, labels, unit_codes):
         """Return the spread of the influence values of a metric of the confusion matrix.
 
-        Pseudo records, one for each class, count as units with the influence of their cell.
+        Pseudo records, one for each class, are divided evenly among the cells of the class. They
+        count as units with the influence of these cells.
         """
         center, table, cell_of_record, influence_by_cell = self._confusion_influence(
             predictions, labels
@@ -1028,13 +1032,13 @@ class ApproximateMetric(BoundedMetric):
     def _block_influence(self, predictions, unit_codes):
         """Return the influence of blocks of units, by computing the score without each block.
 
-        There are at most 200 blocks. For average precision of two classes with records as units,
-        each record is a block.
+        There are at most 200 blocks, except for average precision of two classes with records as
+        units, for which each record is a block.
 
         Returns
         -------
         center : float
-            Score in units of [0, 1].
+            Score in units of [0, 1], not clipped.
         influence : ndarray of shape (n_blocks,)
             Influence of each block, in units of [0, 1].
         block_of_record : ndarray of int, shape (n_records,)

@@ -421,14 +421,14 @@ class BoundedMetric(Metric, abc.ABC):
     def with_training_targets(
         self, y: ArrayLike | None, groups: ArrayLike | None = None
     ) -> BoundedMetric:
-        """Return the metric with facts from training targets.
+        """Return the metric with classes and class counts from training targets, if it uses them.
 
         Parameters
         ----------
-        y : array-like of shape (n,) or None
+        y : array-like of shape (n,) or (n, n_outputs), or None
             *Training* targets: they are public.
         groups : array-like of shape (n,), default=None
-            Groups of these records. All groups then weigh equally.
+            Groups of these records. If passed, all groups weigh equally.
 
         Returns
         -------
@@ -461,7 +461,8 @@ class BoundedMetric(Metric, abc.ABC):
         n : int
             Number of records of the planned holdout.
         class_counts : tuple of int
-            Number of training records of the negative and of the positive class.
+            Expected numbers of records of the negative and of the positive class: in the training
+            set, or in the holdout if a final report reads them.
 
         Returns
         -------
@@ -704,7 +705,7 @@ class BoundedMetric(Metric, abc.ABC):
         Raises
         ------
         TypeError
-            If the estimator has none of :attr:`methods`, or needs ``classes_`` for its
+            If the estimator has none of the needed :attr:`methods`, or needs ``classes_`` for its
             probabilities and has none. The message names the last method, or ``classes_``.
         """
         if not self.methods or any(hasattr(estimator, method) for method in self.methods[:-1]):
@@ -853,8 +854,8 @@ def score_rows(score_function, estimator, X, y):
     """Return one score per row, NaN for rows that the score function cannot score.
 
     ``score_function(estimator, X, y)`` returns one number per row. If it fails on a slice of rows,
-    or returns another shape, both halves of the slice are tried again. It gets copies of rows,
-    because models may change them in place (``StandardScaler(copy=False)``).
+    or returns another shape, both halves of the slice are tried again. The function gets copies of
+    rows, because models may change them in place (``StandardScaler(copy=False)``).
     """
     if scipy.sparse.issparse(X) and X.format in ("coo", "dia", "bsr"):
         X = X.tocsr()

@@ -235,7 +235,7 @@ class ClassMetric(BoundedMetric):
         return self._shape(self.classes or ())
 
     def _shape(self, classes):
-        """Return the public facts that determine the limits, for all classes in this order."""
+        """Return the `ScoreShape` that determines the limits, for all classes in this order."""
         return ScoreShape(
             self._kind,
             classes=tuple(map(repr, classes)),  # "1" and 1 are not the same class

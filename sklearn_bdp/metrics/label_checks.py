@@ -22,7 +22,7 @@ def check_counted_class(scoring: Any, y: ArrayLike | None) -> None:
     scoring : object
         A name or a scorer of scikit-learn; anything else passes.
     y : array-like or None
-        *Training* targets.
+        *Training* targets; None passes.
 
     Raises
     ------

@@ -144,9 +144,9 @@ class ClippedMetric(MeanMetric):
         return Clipping(n=n, n_clipped=0, clipped_sum=clipped_sum, unclipped_sum=clipped_sum)
 
     def _may_clip(self, per_record, y):
-        """Return whether clipping may have raised one of the scores in [0, 1] of records.
+        """Return whether clipping may have raised one of the scores ``per_record``.
 
-        ``y`` are the targets of these records.
+        These are in [0, 1], and ``y`` are the targets of the records.
         """
         return bool((per_record <= 0.0).any())
 
@@ -260,7 +260,7 @@ def _brier_loss(y, predictions):
     """Return the Brier loss of each record, halved for two classes as in scikit-learn.
 
     ``y`` are positions of classes. ``predictions`` are probabilities of the second of two classes,
-    or of all of more classes, with shape (n, n_classes).
+    or, for more classes, of each of them, with shape (n, n_classes).
     """
     if predictions.ndim == 1:
         return (y - predictions) ** 2
@@ -638,7 +638,7 @@ class PinballLoss(ClippedError):
         return lower, upper
 
     def _may_clip(self, per_record, y):
-        return True  # errors on the side with the smaller loss are clipped at a score above 0
+        return True  # errors of the sign with the smaller loss are clipped at a score above 0
 
     def _unit_scores(self, errors, is_clipped):
         max_errors = self._max_errors
@@ -648,7 +648,7 @@ class PinballLoss(ClippedError):
         return 1.0 - losses.mean(axis=1) / max_loss
 
 
-# -- ranges from public facts ---------------------------------------------------------------------
+# -- ranges from targets and options --------------------------------------------------------------
 
 
 def _count_classes(classes, y):

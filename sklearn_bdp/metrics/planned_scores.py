@@ -17,20 +17,20 @@ from sklearn_bdp.utils.root_finding import crossing
 _N_QUANTILES = 2000
 _PROBABILITIES = (np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES
 _NORMAL_QUANTILES = ndtri(_PROBABILITIES)
-#: Largest distance of the means of normal scores of two classes, in standard deviations.
+#: Largest distance of the class means of a normal feature, in standard deviations.
 _MAX_DISTANCE = 12.0
-#: Losses above this fraction of that of chance are planned as scores of 0 and 1.
+#: Losses above this fraction of the loss at distance 0 are planned as scores of 0 and 1.
 _MAX_LOSS_RATIO = 0.95
 
 
 def calibrated_scores(
     loss_of_probability: Callable[[Array], Array], score: float, prevalence: float
 ) -> PlannedScores:
-    """Return one minus the losses of calibrated probabilities of two classes.
+    """Return quantiles of one minus the losses of calibrated probabilities of two classes.
 
-    Probabilities are those of normal scores with equal variances in both classes, at the distance
-    of the class means that has the expected loss. Scores are 0 or 1 if no distance up to 12
-    standard deviations has it, or if the loss is at least 95% of that of chance.
+    Probabilities follow from a normal feature with equal variances in both classes, at the distance
+    of the class means that has the expected loss. Quantiles are 0 or 1 if no distance up to 12
+    standard deviations has it, or if the loss is at least 95% of that at distance 0.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def calibrated_scores(
 
 
 def normal_error_scores(loss: Callable[[Array], Array], score: float) -> PlannedScores:
-    """Return one minus the losses of normal errors, scaled to the expected loss.
+    """Return quantiles of one minus the losses of normal errors, scaled to the expected loss.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def normal_error_scores(loss: Callable[[Array], Array], score: float) -> Planned
 
 
 def pinball_loss_of_quantile(alpha: float) -> Callable[[Array], Array]:
-    """Return a function: pinball losses of standard normal targets for their quantile ``alpha``."""
+    """Return the function from standard normal targets to pinball losses of quantile ``alpha``."""
 
     def loss(targets):
         errors = targets - ndtri(alpha)

@@ -48,7 +48,7 @@ def check_forecast(scoring: Any) -> None:
     Raises
     ------
     UnboundedMetricError
-        If the scorer is callable, or a name of scikit-learn without a proven bound.
+        If ``scoring`` is callable, or a name of scikit-learn without a proven bound.
     """
     if scoring is None or isinstance(scoring, BoundedMetric):
         return
@@ -82,7 +82,7 @@ def planned_metric(scoring: Any) -> BoundedMetric:
     Raises
     ------
     UnboundedMetricError
-        If no bound is proven for the scorer.
+        If ``scoring`` is callable, or a name of scikit-learn without a proven bound.
     ValueError
         If no metric with a proven bound has that name, or ``scoring`` is another object.
     """

@@ -157,7 +157,7 @@ class NetBenefit(Metric):
 
     @property
     def unit_statistic(self):
-        """Statistic of the net benefit, from probabilities of the positive class 1 of 0 and 1."""
+        """Statistic of the net benefit, from targets of 0 and 1 and probabilities of 1."""
         threshold = self.threshold
         # Contribution of a record that is predicted as positive, by its actual class.
         benefit_by_class = np.array([-threshold / (1.0 - threshold), 1.0])

@@ -243,7 +243,7 @@ def score_function(function_name: str) -> ScoreFunction:
 
 
 def rejected_name(name: object) -> str:
-    """Return the entry of :data:`SCORE_FUNCTIONS` that rejects a scorer.
+    """Return the name of the entry of :data:`SCORE_FUNCTIONS` that rejects a scorer.
 
     Parameters
     ----------

@@ -17,6 +17,7 @@ from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils.multiclass import type_of_target
 
+from sklearn_bdp._typing import Array
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics.approximate import (
     ApproximateMetric,
@@ -57,8 +58,8 @@ def scorer_metric(
         :func:`~sklearn_bdp.metrics.default_metric`.
     estimator : estimator
         Determines the metric if ``scoring`` is None. A fitted one can give the classes.
-    y : array-like of shape (n_samples,) or None
-        *Training* targets: they are public, and determine the range of losses. A metric without
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs), or None
+        *Training* targets: they are public, and can determine the range of losses. A metric without
         a proven bound needs them.
     proof_needed_for : str, default=""
         Text of a setting that needs a metric with a proven bound, for the message; empty if
@@ -85,7 +86,7 @@ def scorer_metric(
         If the metric has no proven bound, and one is needed, ``y`` is None or the scorer requests
         metadata. Also if ``scoring`` is None for an estimator without a default metric.
     TypeError, ValueError
-        If ``scoring`` is unknown or does not fit the targets.
+        If ``scoring`` is unknown, or does not fit the targets or the estimator.
     """
     keeps_clip = bool(proof_needed_for) or has_dates
     if scoring is None and y is not None and not keeps_clip and _is_regressor(estimator):
@@ -168,7 +169,7 @@ def check_scoring(scoring: Any) -> None:
     if scoring is None or isinstance(scoring, BoundedMetric | PerRecordScore):
         return
     if not _is_scorer(scoring) or requests_metadata(scoring):
-        parse_scorer(scoring)
+        parse_scorer(scoring)  # raises, except for a name of `available_metrics`
 
 
 def _is_regressor(estimator):
@@ -253,9 +254,8 @@ def cross_validated_reference(
     Returns
     -------
     metric : ApproximateMetric
-        The metric with its public range, which follows from the cross-validated score; see
-        :meth:`ApproximateMetric.with_range
-        <sklearn_bdp.metrics.approximate.ApproximateMetric.with_range>`.
+        The metric with its public range: :meth:`ApproximateMetric.with_range
+        <sklearn_bdp.metrics.approximate.ApproximateMetric.with_range>` for cross-validated scores.
     reference : TrainingReference
         Score on training records, and its spread or a reason for no interval (theory G34).
         For a scorer that calls the model itself, it has only the mean score of the folds.
@@ -285,7 +285,11 @@ def cross_validated_reference(
 
 
 def reference_of_predictions(
-    metric: ApproximateMetric, predictions: Predictions, **holdout_facts: Any
+    metric: ApproximateMetric,
+    predictions: Predictions,
+    *,
+    unit_codes: Array | None,
+    **holdout_facts: Any,
 ) -> tuple[ApproximateMetric, TrainingReference]:
     """Return the metric with its public range, and its score and spread on training records.
 
@@ -296,23 +300,27 @@ def reference_of_predictions(
     predictions : Predictions
         Predictions of training records, by models that were not fitted on them unless
         ``from_caller`` is True.
+    unit_codes : ndarray of int, shape (n_records,), or None
+        Sampling unit of each of these records; None if every record is one.
     **holdout_facts : object
-        ``unit_codes``, ``n_holdout_units``, ``n_holdout_records``, ``are_iid`` and
-        ``no_interval_reason`` of :meth:`ApproximateMetric.training_reference
+        ``n_holdout_units``, ``n_holdout_records``, ``are_iid`` and ``no_interval_reason`` of
+        :meth:`ApproximateMetric.training_reference
         <sklearn_bdp.metrics.approximate.ApproximateMetric.training_reference>`.
 
     Returns
     -------
     metric : ApproximateMetric
-        The metric with its public range, which follows from the score of these predictions. The
-        metric itself if a caller passed the predictions, or if their score is undefined.
+        The metric with its public range: :meth:`ApproximateMetric.with_range
+        <sklearn_bdp.metrics.approximate.ApproximateMetric.with_range>` for the score of these
+        predictions, which leaves a fixed range as it is. The metric itself if a caller passed the
+        predictions, or if their score is undefined.
     reference : TrainingReference
         Score on training records, and its spread or a reason for no interval (theory G34).
     """
-    reference = metric.training_reference(predictions, **holdout_facts)
+    reference = metric.training_reference(predictions, unit_codes=unit_codes, **holdout_facts)
     # Predictions of a caller may be of records that the model was fitted on. Their loss is too
     # small for a range.
     if predictions.from_caller or not math.isfinite(reference.score):
         return metric, reference
     metric = metric.with_range([reference.score])
-    return metric, metric.training_reference(predictions, **holdout_facts)
+    return metric, metric.training_reference(predictions, unit_codes=unit_codes, **holdout_facts)

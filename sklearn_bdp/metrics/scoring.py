@@ -145,7 +145,7 @@ def forecast_metric(scoring: Any) -> BoundedMetric | None:
     Raises
     ------
     UnboundedMetricError
-        If no bound is proven for a scorer.
+        If ``scoring`` is callable, or a name of scikit-learn without a proven bound.
     ValueError
         If no metric with a proven bound has that name.
     """
