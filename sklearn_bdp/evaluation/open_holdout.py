@@ -24,8 +24,8 @@ def config_of(meta_estimator):
     """Return the :class:`HoldoutConfig` of the parameter ``holdout``; None for a ReusableHoldout.
 
     A number or splitter becomes a HoldoutConfig. ``meta_estimator``: estimator with the parameter
-    ``holdout``. Raises TypeError for other types, and ValueError for a number that is not between 0
-    and 1.
+    ``holdout``. Raises TypeError for None and other types, and ValueError for a number that is not
+    between 0 and 1.
     """
     holdout = meta_estimator.holdout
     if isinstance(holdout, ReusableHoldout | HoldoutConfig):

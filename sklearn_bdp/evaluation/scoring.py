@@ -135,10 +135,9 @@ class MetricScorer:
     def _approximate_score(self, scorer_record, estimator, X, y):
         """Return the score of a metric without a proven bound, in score units.
 
-        If the metric uses predictions only, those of the first call for a fit are recorded. If the
-        user's scorer returns a dict, an error is recorded, and the score is NaN; the error is
-        raised if ``scorer_record`` is None. ``scorer_record``: ScorerRecord of the running fit, or
-        None.
+        ``scorer_record``: ScorerRecord of the running fit, or None. It records the predictions of
+        the first call for a fit, if the metric uses predictions only. If the user's scorer returns
+        a dict, it records an error, and the score is NaN. Without it this error is raised.
         """
         if not self.metric.uses_predictions_only:
             score = self.metric.scorer(estimator, X, y)
@@ -542,10 +541,11 @@ def _caveats(holdout, metric):
 
 
 def _selected_score(holdout, holdout_split, metric, query, *, model_description, cv_score):
-    """Return the SelectedScore of the model that a CandidateQuery is about, in score units.
+    """Return the SelectedScore of the model that a CandidateQuery is about.
 
-    Score and interval are NaN if the holdout did not answer the query. ``cv_score``:
-    cross-validated score of the model, in score units.
+    Score and interval are in score units, and NaN if the holdout did not answer the query.
+    Components of the half-width are fractions of the range. ``cv_score``: cross-validated score of
+    the model, in score units.
     """
     score, lower, upper = query.in_units(metric)
     if query.answer.source == "unanswered":  # the value may be the cross-validated score

@@ -629,7 +629,7 @@ class ObjectHasher:
         return self.digest(text.encode(errors="surrogatepass"), file_digests)
 
     def _table(self, value):
-        """Return the digest of a table or an array, with index and names.
+        """Return the digest of a table or an array, with index, names and ``attrs``.
 
         For classes that are not of NumPy, SciPy or pandas, it also covers attributes.
         """
