@@ -136,7 +136,7 @@ def plan_search(
     Returns
     -------
     SearchPlan
-        Number of holdout records, an ``int`` with a text.
+        Number of holdout records, at most about 1% above the smallest, an ``int`` with a text.
 
     Raises
     ------
@@ -397,6 +397,7 @@ def _half_width_by_bets(planned_scores, n, *, log_one_sided, noise_margin, cell_
         return 1.0
     # Scores that vary less have a narrower range.
     cell_half_width *= float(relative_deviation(mean * (1.0 - mean), variance, n_training))
+    # Ends of the range of the holdout score, arrays of shape (1,).
     lowest, highest = np.clip(
         mean + (cell_half_width + noise_margin) * np.array([[-1.0], [1.0]]), 0.0, 1.0
     )

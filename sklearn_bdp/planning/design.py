@@ -46,7 +46,7 @@ class Task:
     n_queries: int  # largest number of queries
     budget: int  # largest number of "above" answers
     beta: float  # failure probability of all answers together
-    c: float | None  # budget honesty; None: not guaranteed
+    c: float | None  # budget honesty, a fraction of the error; None: not guaranteed
 
     @classmethod
     def checked(cls, n, model, *, n_queries, budget, beta, c):
@@ -88,7 +88,7 @@ class Design:
     scales: tuple = (0.0, 0.0, 0.0)  # noise scales of threshold, query and answer
     resolution: float = 0.0  # width of cells; 0 without cells
     dp_epsilon: float = math.inf  # DP level of the whole transcript, in nats
-    c: float | None = None  # budget honesty; None: not guaranteed
+    c: float | None = None  # budget honesty, a fraction of the error; None: not guaranteed
     route: str = ""  # name of the route that certifies the error; empty until it is known
     mechanism: object = None  # Thresholdout, or None
     notes: tuple = ()  # sentences for the certificate
@@ -426,10 +426,10 @@ def _shortfall_and_design(task, dp_epsilon, half_width, logits, *, mechanism=Non
     """Return a shortfall, and the :class:`Design` of one division (theory C1, C3).
 
     The shortfall is the amount by which the threshold of a configured ``mechanism`` is too low for
-    budget honesty, 0 without a mechanism. ``half_width``: function from a log failure probability
-    to the half-width for sampling; ``logits``: the last three divide the failure probability, two
-    before them the DP level (without a mechanism). A mechanism fixes noise, threshold and
-    ``resolution``, the distance of possible answers.
+    budget honesty, 0 without a mechanism and if honesty is not guaranteed. ``half_width``: function
+    from a log failure probability to the half-width for sampling; ``logits``: the last three divide
+    the failure probability, two before them the DP level (without a mechanism). A mechanism fixes
+    noise, threshold and ``resolution``, the distance of possible answers.
     """
     noise = "laplace"
     if mechanism is None:
@@ -495,9 +495,10 @@ def _best_division(
     """Return the shortfall, the :class:`Design` and the logits of the division with minimal error.
 
     The shortfall is the amount by which the threshold of a configured ``mechanism`` is too low for
-    budget honesty. ``half_width``: function from a log failure probability to the half-width for
-    sampling; ``initial``: logits at which the search starts; a ``rough`` search has fewer
-    iterations; ``resolution``: distance of possible answers, 0 for any answer.
+    budget honesty, 0 without a mechanism and if honesty is not guaranteed. ``half_width``: function
+    from a log failure probability to the half-width for sampling; ``initial``: logits at which the
+    search starts; a ``rough`` search has fewer iterations; ``resolution``: distance of possible
+    answers, 0 for any answer.
     """
 
     def shortfall_and_design(logits):
