@@ -82,7 +82,7 @@ class ExpertSettings:
     ledger_timeout: float = 60.0
 
     def __post_init__(self) -> None:
-        self.validated()
+        self.validated()  # or raise an error
 
     def validated(self) -> dict[str, Any]:
         """Check all settings; return those that the header of a ledger contains.
@@ -143,8 +143,8 @@ class HoldoutConfig:
         Noise calibration. ``"zhao2017"`` runs Theorem 2 of Zhao 2017 as published. It needs
         ``budget`` and ``expert=ExpertSettings(n_queries=...)``.
     budget : int or None, default=None
-        Maximum number of corrected answers; corrected class proportions and denominators count,
-        too. If None, there is no maximum, or 10 with a numeric ``epsilon``.
+        Maximum number of corrections by the holdout, those of class proportions and denominators
+        included. If None, there is no maximum, or 10 with a numeric ``epsilon``.
     on_exhausted : {"raise", "nan", "cv"}, default="raise"
         Result of queries after the budget is exhausted: an error, NaN, or the cross-validated score
         without a guarantee.
@@ -197,7 +197,7 @@ class HoldoutConfig:
                 "expert must be an ExpertSettings from sklearn_bdp.holdout or None, got "
                 f"{type(self.expert).__name__}."
             )
-        self.validated()
+        self.validated()  # or raise an error
         check_option("on_exhausted", self.on_exhausted, ON_EXHAUSTED)
         checked_ledger = check_ledger(self.ledger)
         if isinstance(checked_ledger, LedgerURL):  # its text does not contain the password

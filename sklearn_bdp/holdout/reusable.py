@@ -388,8 +388,8 @@ class ReusableHoldout:
             Variance of the scores of training records, in squared units of [0, 1], at most 1/4;
             NaN: unknown. Scores other than 0 and 1, such as errors of a regression, often vary far
             less than the worst case. For independent records or groups, and for dates, the holdout
-            may then be queried for the variance of the best candidate's scores too, unless every
-            query is compared once (see ``ExpertSettings``). A small variance makes its interval
+            may then be queried for the variances of the best candidates' scores too, unless every
+            query is compared once (see ``ExpertSettings``). Small variances make their intervals
             narrower (theory G15).
 
         Returns

@@ -182,7 +182,7 @@ class HoldoutAccountant:
         If the budget does not suffice, these are answers to its first queries only, or none. Raise
         HoldoutClosedError after a final report.
         """
-        check_open(ledger_state)  # or raise an error
+        check_open(ledger_state)
         context = self.batch_context(ledger_state)
         record, answers = answer_batch(batch, context)
         if record is None:

@@ -313,7 +313,7 @@ def _compare_report_queries(
     release.lower = np.maximum(release.values - noise_margins, 0.0)
     release.upper = np.minimum(release.values + noise_margins, 1.0)
     if context.dependence.sampling_scheme(settings.n).weights is None:
-        _round_proportions(batch, release, settings.n)
+        _round_proportions(batch, release, settings.n)  # in place
     release.rank_lengths = np.full(m, rank_length)
     release.answered = np.ones(m, dtype=bool)
     return release

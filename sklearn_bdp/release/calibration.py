@@ -55,7 +55,7 @@ class Calibration:
     query_scale: float
     answer_scale: float
     refresh: bool  # whether the threshold noise is redrawn after each corrected answer
-    budget: int | None  # maximum number of corrected answers, or None
+    budget: int | None  # maximum number of corrections by the holdout, or None
     resolution: float  # grid step of released answers; 0: cells around predictions
     threshold: float | None  # of queries, or None: chosen for each from public quantities
     learns_offset: bool  # whether predictions learn from released answers

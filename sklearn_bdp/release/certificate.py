@@ -84,7 +84,7 @@ class MechanismSettings:
     n_queries : int or None
         Number of queries that ``calibration="zhao2017"`` is calibrated to; None: any number.
     budget : int or None
-        Largest number of corrected answers; None: no cap.
+        Largest number of corrections by the holdout; None: no cap.
     spending : str
         Description of the spending of failure probability over the life of the holdout.
     states_privacy : bool, default=False
@@ -108,7 +108,8 @@ class WidthForecast:
     Parameters
     ----------
     next_query : float or None
-        Of a single next query with a score near 1/2. None: the holdout is closed.
+        Of a single next query with a score near 1/2, or near the selected score of a metric without
+        a proven bound. None: the holdout is closed.
     final_report : float or None
         Of a final report now: on the selected score, the median over the candidates of a filter, or
         else on a score of 1/2. None: the holdout is closed, or there are no candidates.
@@ -179,8 +180,8 @@ class HoldoutCertificate(RenderedResult):
         scores; at most 1. Relaxed intervals are not included, and that of a single next query with
         a score near 1/2 is.
     dp_epsilon, bdp_epsilon : float
-        Level of ordinary and of Bayesian differential privacy of all answers; ``inf`` if no finite
-        level is claimed.
+        Level of ordinary and of Bayesian differential privacy of all answers so far, with a budget
+        of those to come, too; ``inf`` if no finite level is claimed.
     records : HoldoutRecords
         Number and dependence of the holdout records, and the target of intervals.
     answers : AnswerCounts

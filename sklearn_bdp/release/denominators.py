@@ -23,9 +23,10 @@ def release_denominator_floors(
     training records predict, its cell is released. If the budget might not suffice, nothing is
     queried, and all floors are 0.
 
-    Returns the batch with its values, tails and sensitivities, the context with ledger totals after
-    these queries, and a pair of each answered one: position in the batch and cell (None: the floor
-    was confirmed). Without such metrics, batch and context stay the same, and the list is empty.
+    Returns the batch with new values, shapes, tails and sensitivities, the context with ledger
+    totals after these queries, and a pair of each answered one: position in the batch and cell
+    (None: the floor was confirmed). Without such metrics, batch and context stay the same, and the
+    list is empty.
     """
     ratio_shape_indices = [
         index for index, shape in enumerate(batch.shapes) if shape["kind"] == "ratio"

@@ -393,7 +393,7 @@ def _assumptions(account, ledger_state):
 def _assumption_on_memory(*, has_other_account):
     """Return the assumption on a holdout with its ledger in memory, as text.
 
-    ``has_other_account``: whether another holdout of the process answered on the same targets.
+    ``has_other_account``: whether another holdout of the process answered about its records before.
     """
     if has_other_account:
         return (

@@ -75,7 +75,7 @@ class LedgerConnection:
             self._ledger = ledger
 
     def check_process(self) -> None:
-        """Raise ProcessBoundaryError if this process cannot add to the ledger."""
+        """Raise ProcessBoundaryError for a ledger in the memory of another process."""
         self._open().backend.check_process()
 
     @property
@@ -101,7 +101,7 @@ class LedgerConnection:
         return self._open().transaction(write=True)
 
     def close(self) -> None:
-        """Close the file or connection of this process; the next query opens it again."""
+        """Close the file or connection of this process; the next access opens it again."""
         if self._ledger is not None:
             self._ledger.close()
 

@@ -58,7 +58,7 @@ class Preview(RenderedResult):
     half_width_others : float
         Expected half-width for the query with the middle rank; ``half_width`` for one query.
     code_length : float
-        Code length of the leader in nats.
+        Code length of the leader in nats, the information spent so far included.
     expected_spending : float
         Expected code length of the released cells of the batch in nats, if cross-validation is
         wrong about as often as it was so far.
@@ -163,7 +163,8 @@ def preview_batch(
     metric : BoundedMetric, default=None
         Metric of the scores; None for accuracy.
     prevalence : float, default=None
-        Proportion of positive records, for metrics with class counts.
+        Proportion of positive records, for metrics with class counts; None: as in
+        :func:`with_prevalence`.
     training_variance : float, default=nan
         Variance of a record's cross-validated score, in squared units of [0, 1]; NaN if it is not
         known.

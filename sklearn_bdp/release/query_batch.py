@@ -159,10 +159,10 @@ def make_query_batch(
     ``model``: dependence of the records. ``scores``: of the records, an ``(m, n)`` array in [0, 1];
     or ``evaluations`` by bounded metrics. ``n_train``: number of training records behind each
     cross-validated score, by default ``n``. ``training_variance`` and ``training_kurtosis``: of the
-    scores of training records. ``about``: for each query a tuple of its metric, the name of its
-    model, and the submitter, if any. Other arguments are fields of the batch. ``n_train``,
-    ``relaxed_to``, ``secondary``, ``training_variance`` and ``training_kurtosis`` may be one value
-    for all queries.
+    scores of training records. ``secondary``: mask of queries without influence on decisions.
+    ``about``: for each query a tuple of its metric, the name of its model, and the submitter, if
+    any. Other arguments are fields of the batch. ``n_train``, ``relaxed_to``, ``secondary``,
+    ``training_variance`` and ``training_kurtosis`` may be one value for all queries.
     """
     if evaluations is None:
         holdout_scores = _ScoresOnHoldout.from_scores(scores, n, model)
