@@ -1125,7 +1125,7 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
         A name of a scorer of scikit-learn, a scorer made by ``make_scorer``, or a function
         ``(estimator, X, y)`` that returns one number.
     y : array-like
-        *Training* targets: they are public, and determine the range of losses.
+        *Training* targets: they are public, and can determine the range of losses.
 
     Returns
     -------

@@ -106,7 +106,7 @@ class ScoreShape:
 
 
 class PlannedScores(NamedTuple):
-    """Quantiles of expected scores of records, before there are data, and their assumption."""
+    """Quantiles of scores of records that are expected before there are data, and an assumption."""
 
     #: Ascending quantiles of the scores in [0, 1], at evenly spaced probabilities.
     quantiles: Array

@@ -161,7 +161,7 @@ def has_undeclared_range(metric: BoundedMetric | None) -> bool:
 
 
 def errors_of_scores(per_record: Array, metric: ClippedError) -> Array | None:
-    """Return the clipped absolute errors from which scores of records were computed.
+    """Return the clipped absolute errors that give the scores of records.
 
     Parameters
     ----------

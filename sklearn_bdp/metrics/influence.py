@@ -80,7 +80,7 @@ def record_losses(
     Returns
     -------
     ndarray of shape (n,) or None
-        Loss of each record; None also for numbers outside of the domain of the function.
+        Loss of each record; None also for unsupported arguments and numbers outside of the domain.
     """
     if function_name in _LOSSES_BY_OUTPUT and set(arguments) <= {"alpha"}:
         # Records are passed as outputs of a single record, so that the function returns each loss.
@@ -273,7 +273,7 @@ def _averaged_influence(comparisons, *, is_weighted):
 
 
 def _pair_influence(scores, is_positive, is_negative):
-    """Return the AUC of two sets of records, and the influence of every record on it."""
+    """Return the AUC of two sets of records, and each record's influence on it (0 in neither)."""
     influence = np.zeros(scores.size)
     n_positive = np.count_nonzero(is_positive)
     n_negative = np.count_nonzero(is_negative)

@@ -664,9 +664,9 @@ def _count_classes(classes, y):
 def _error_bound(name, y, bounds):
     """Return the largest absolute error that counts, and a note if no bounds were passed, else "".
 
-    The error is a number, or a tuple of one number for each of several outputs. It is the range of
-    the training targets ``y`` if ``bounds`` is None, else the distance of both bounds. Raises
-    ValueError if both are None or one is invalid.
+    The error is a number, or a tuple of one number for each of several outputs: the largest minus
+    the smallest training target in ``y`` if ``bounds`` is None, else the distance of both bounds.
+    Raises ValueError if both are None or one is invalid.
     """
     targets = None if y is None else as_labels(y)
     if targets is not None:

@@ -94,7 +94,7 @@ class ScoreFunction:
     is_reported : bool, default=False
         Whether the error about ``rejection`` mentions ``final_report``, which shows the metric.
     has_unbounded_logs : bool, default=False
-        Whether losses of rare numbers near 0 have no bound, so that losses are clipped.
+        Whether losses with logarithms are clipped, because rare ones are large.
     no_interval : str, default="its distribution is unknown"
         Clause on why candidates have no interval if ``form`` is `ScoreForm.OTHER`.
     """
@@ -227,7 +227,7 @@ SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
 
 
 def score_function(function_name: str) -> ScoreFunction:
-    """Return the facts about a score function of scikit-learn.
+    """Return the entry of :data:`SCORE_FUNCTIONS` for a score function of scikit-learn.
 
     Parameters
     ----------

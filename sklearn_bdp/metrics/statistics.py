@@ -26,12 +26,12 @@ _OUTCOME_NOUNS = ("true positive{s}", "false negative{s}", "false positive{s}", 
 
 
 def class_outcomes(y, predictions):
-    """Return a noun and the mask of the records of each class."""
+    """Return for each class a pair: a noun, and the mask of its records."""
     return [("record{s} of the rarest class", y == label) for label in np.unique(y)]
 
 
 def confusion_outcomes(y, predictions):
-    """Return nouns and masks of the records of each class with a correct and a wrong prediction."""
+    """Return pairs of a noun and a mask: for each class its hits and its misclassified records."""
     is_hit = predictions == y
     nouns_and_masks = (
         ("correctly classified record{s} of one class", is_hit),
@@ -41,7 +41,7 @@ def confusion_outcomes(y, predictions):
 
 
 def hit_outcomes(y, predictions):
-    """Return nouns and masks of the records with a correct and with a wrong prediction."""
+    """Return pairs of a noun and a mask: records with a correct, then with a wrong prediction."""
     is_hit = predictions == y
     return [("correctly classified record{s}", is_hit), ("misclassified record{s}", ~is_hit)]
 
