@@ -154,7 +154,7 @@ def _computed_report(holdout, plan, context):
         "refit": "" if plan.refit is None else plan.refit.frequency,
         "assumptions": plan.caveats,
     }
-    cells = record.cells | {"report": shared_fields | results}
+    cells = record.cells | {"report": shared_fields | results}  # dict that the ledger keeps
     return dataclasses.replace(record, cells=cells), answers
 
 

@@ -135,7 +135,7 @@ def forecast_report(
 
 
 def _forecast_data(holdout):
-    """Return the :class:`CVData` of a search; raise ValueError if no row can be forecast."""
+    """Return the :class:`CVData` of a search; raise ValueError without it, and for noisy rows."""
     training_data = holdout.context.cv_data
     if training_data is None:
         raise ValueError(

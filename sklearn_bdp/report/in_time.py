@@ -50,7 +50,7 @@ _EXPECTED_SIDE_FRACTION = 0.8
 _MIN_VARIANCE = 1e-4
 #: Smallest variance of differences, as a fraction of the mean square of the largest possible one.
 _MIN_VARIANCE_OF_PAIR = 1e-3
-_MAX_EARLIER_LENGTHS = 4  # most earlier dates that are scored, in lengths of the holdout
+_MAX_EARLIER_LENGTHS = 4  # most earlier dates that are scored, per holdout date
 
 
 def past_horizon(scheme: SamplingScheme) -> int:

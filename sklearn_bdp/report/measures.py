@@ -435,7 +435,7 @@ class ScoredRecords:
     """Records and the models that are scored on them, such as those of the closed holdout.
 
     A copy of each model predicts, so that the model itself stays unchanged even if predicting
-    changes its state. A model that cannot be copied predicts itself.
+    changes its state. A model that cannot be copied is used directly.
     """
 
     def __init__(self, X: Any, y: Any, models: dict[str, Any]) -> None:
@@ -460,7 +460,7 @@ class ScoredRecords:
         if model_name not in self._model_copies:
             try:
                 self._model_copies[model_name] = copy.deepcopy(model)
-            except Exception:  # a model that cannot be copied predicts itself
+            except Exception:  # a model that cannot be copied is used directly
                 self._model_copies[model_name] = model
         return self._model_copies[model_name], self.X
 

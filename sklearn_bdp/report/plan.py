@@ -201,7 +201,7 @@ class Statement:
 class Plan:
     """Contents of a report, fixed before any model is scored on the holdout."""
 
-    models: dict[str, Any]  # by name: fitted models, recipes or PrecomputedPredictions
+    models: dict[str, Any]  # by name: models, or PrecomputedPredictions such as WalkForward
     statements: list[Statement]
     #: By subgroup, or by the complement of one: 1.0 for its records, 0.0 for others, shape (n,).
     masks: dict[str, Any]
