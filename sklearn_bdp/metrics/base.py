@@ -561,7 +561,7 @@ class BoundedMetric(Metric, abc.ABC):
         Returns
         -------
         float
-            The score in [0, 1]. NaN predictions count as the worst score, as on the holdout.
+            The score in [0, 1]. With a proven bound, NaN predictions count as the worst score.
         """
         return self.training_scores(estimator, X, y)[1]
 

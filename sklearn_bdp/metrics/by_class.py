@@ -102,12 +102,12 @@ class ClassScores:
         return float(np.mean(class_means))
 
     def sensitivity(self, class_floors: tuple) -> float:
-        r"""Return a bound on the change of the score if one record is replaced by any other.
+        r"""Return a bound on the change of :meth:`value` if one record is replaced by another.
 
         Parameters
         ----------
         class_floors : tuple of int
-            Lower bounds :math:`f_c` of the numbers of records of all classes.
+            Lower bounds :math:`f_c` of the numbers of records of all classes, as in :meth:`value`.
 
         Returns
         -------
