@@ -198,7 +198,7 @@ class ApproximateLimits:
 
         They are Clopper-Pearson limits at the effective sample size. ``lowest`` and ``highest`` are
         the ends of released scores, ``log_failure`` the logs of failure probabilities of one side,
-        and ``spread`` is that on the training set.
+        and ``spread`` is the `InfluenceSpread`.
         """
         alpha_one_sided = np.exp(log_failure)
         normal_quantile = -ndtri_exp(np.minimum(log_failure, math.log(0.49)))
@@ -235,7 +235,7 @@ class ApproximateLimits:
 
         They come from Student limits of the loss's logarithm. ``lowest`` and ``highest`` are the
         ends of released scores, ``log_failure`` the logs of failure probabilities of one side, and
-        ``spread`` is that on the training set.
+        ``spread`` is the `InfluenceSpread`.
         """
         alpha_one_sided = np.exp(log_failure)
         df = self.degrees_of_freedom(spread)

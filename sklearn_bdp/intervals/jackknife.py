@@ -525,8 +525,7 @@ def long_memory(series: Array) -> bool:
     r"""Return whether a series in time order seems to have long memory (theory G28).
 
     The memory parameter is the local Whittle estimate from the ``sqrt(T)`` lowest frequencies of
-    the series of length T. False for a series without variation, or with numbers that are not
-    finite.
+    the series of length T. False if a number is not finite.
     """
     n_frequencies = math.isqrt(len(series))
     frequencies = 2.0 * math.pi * np.arange(1, n_frequencies + 1) / len(series)

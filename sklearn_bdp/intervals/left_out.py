@@ -125,15 +125,18 @@ def concordance(winning, losing, scores, unit_codes, n_units):
 
 
 def auc_left_out(y, predictions, weights, unit_codes, n_units):
-    """Return the area under the ROC curve, and its values without each unit."""
+    """Return the area under the ROC curve, and its values without each unit.
+
+    ``y`` is 1 for positive and 0 for negative records, and ``predictions`` are their scores.
+    """
     return concordance(weights * (y == 1), weights * (y == 0), predictions, unit_codes, n_units)
 
 
 def mean_auc_left_out(y, predictions, weights, unit_codes, n_units, *, by_pairs):
     """Return a mean ROC AUC of several classes, and its values without each unit.
 
-    ``predictions`` are probabilities of classes, shape (n_records, n_classes). The mean is over
-    classes against all others or, ``by_pairs``, over ordered pairs of classes.
+    ``y`` has class codes, and ``predictions`` are probabilities of classes, shape (n_records,
+    n_classes). The mean is over classes against all others or, ``by_pairs``, over ordered pairs.
     """
     classes = range(predictions.shape[1])
     if by_pairs:
@@ -265,10 +268,11 @@ def average_precision_left_out(
 def calibration_left_out(y, predictions, weights, unit_codes, n_units, *, with_slope):
     """Return the calibration slope or intercept, and its values without each unit.
 
-    Both are coefficients of the logistic regression of ``y`` on the log odds of the predicted
-    probabilities: the slope is that of the log odds, the intercept is computed with a slope of 1.
-    The values without a unit are one or two Newton steps from the fit on all records. All values
-    are NaN if that fit does not converge. LinAlgError propagates if a step has no solution.
+    It is the slope if ``with_slope``. Both are coefficients of the logistic regression of ``y`` on
+    the log odds of the predicted probabilities: the slope is that of the log odds, the intercept is
+    computed with a slope of 1. The values without a unit are one or two Newton steps from the fit
+    on all records. All values are NaN if that fit does not converge. LinAlgError propagates if a
+    step has no solution.
     """
     log_odds = logit(predictions)
     columns = np.column_stack([np.ones(len(y)), log_odds] if with_slope else [np.ones(len(y))])
