@@ -298,10 +298,11 @@ def _agree(recorded, derived):
 
 
 def _gap_sizes(gap):
-    """Return the numbers of dropped records, one for each side of the holdout with a gap.
+    """Return the numbers of dropped records, one for each side of the holdout with training data.
 
-    ``gap``: one number, a pair for both sides (None: no gap), or None. Raise ValueError for more
-    than two items, and TypeError or ValueError for a number that is not an integer of at least 0.
+    ``gap``: one number, a pair (None: a side without training data), or None. Raise ValueError for
+    more than two items, and TypeError or ValueError for another number than an integer of at least
+    0.
     """
     gap_by_side = gap if isinstance(gap, tuple | list) else (gap,)
     if len(gap_by_side) > 2:

@@ -232,10 +232,11 @@ def with_prevalence(metric, prevalence, proportions_by_name, n):
 
 
 def _recorded_prevalence(proportions_by_name):
-    """Return the released proportion of the second of two classes, else 1/2, and its source.
+    """Return a released proportion of the second of two classes, else 1/2, and its source.
 
-    The source is "as recorded" or "assumed". ``proportions_by_name``: cell and limits of released
-    class proportions, by their names in the ledger.
+    A released proportion is the middle of its limits. The source is "as recorded" or "assumed".
+    ``proportions_by_name``: cell and limits of released class proportions, by their names in the
+    ledger.
     """
     prevalence = 0.5
     source = "assumed"

@@ -197,6 +197,7 @@ class FinalWidthPolicy(CellWidthPolicy):
         cv_deviation: FloatOrArray = 1.0,
         is_single_query: bool = False,
     ) -> Any:
+        # All half-widths are in standard deviations of the score.
         log_failure_at_rank = self.log_failure - np.asarray(rank_lengths)
         log_failure_at_rank = np.minimum(log_failure_at_rank, -math.log(2.0))
         sampling_half_width = -ndtri_exp(log_failure_at_rank)
@@ -631,6 +632,7 @@ class GradedRelease:
             self.release.rank_lengths = np.full(m, math.log(m))
 
         def prepare(positions):
+            """Return a comparison, its prediction, and which queries are relaxed if confirmed."""
             prediction = self._predict(positions)
             centers = prediction.centers if learns_offset else self.cv_scores[positions]
             thresholds, is_relaxed = choose_thresholds(positions, centers)

@@ -303,7 +303,7 @@ def half_width_components(answer, settings, model):
 
 
 def estimand_text(scheme, forecast_horizon=1):
-    """Return the records that intervals refer to as text (theory G26, G27).
+    """Return text on the records that intervals refer to (theory G26, G27).
 
     ``scheme``: SamplingScheme of the holdout. ``forecast_horizon``: for records in time order, the
     number of dates from a forecast to its outcome; 1: the calendar of the scheme applies.

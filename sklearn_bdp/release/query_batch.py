@@ -267,12 +267,12 @@ def has_record_units(model: Any, n: int) -> bool:
 
 
 def unit_variance(record_variance, units, model, n, is_binary):
-    """Return the expected variance of a sampling unit's mean score; NaN if it is not used.
+    """Return the expected variance of a sampling unit's mean score; NaN if unknown or not used.
 
     Parameters
     ----------
     record_variance : float or ndarray of shape (m,)
-        Variance of a training record's score, in squared units of [0, 1].
+        Variance of a training record's score, in squared units of [0, 1]; NaN if unknown.
     units : UnitWeights
         Sampling units of the holdout, from :func:`sampling_units`.
     model : CorrelationModel
