@@ -272,7 +272,8 @@ def fit_clone(setup, candidate, X, y, fit_params, memory=None):
     estimator = clone(setup.estimator).set_params(**clone(candidate.params, safe=False))
     cache_context = contextlib.nullcontext()
     if memory is not None:
-        cache_context = memory.attach(estimator, "training set")
+        # Steps that were fitted on other columns of the training set are no steps of this one.
+        cache_context = memory.attach(estimator, ("training set", candidate.columns))
     with cache_context:
         if y is None:
             estimator.fit(X, **fit_params)
@@ -355,7 +356,7 @@ class PrefixMemory:
 
     def __init__(self, max_bytes=MAX_CACHE_BYTES):
         self.max_bytes = max_bytes
-        self._fit_data_name = None  # name of the records that the cached steps were fitted on
+        self._fit_data_name = None  # name of the data that the cached steps were fitted on
         #: Digests of the steps of the current pipeline that were fitted so far. None: they cannot
         #: be shared.
         self._step_digests = None
@@ -368,8 +369,8 @@ class PrefixMemory:
         """Make this cache the memory of a pipeline within a ``with`` block that fits it.
 
         Estimators of other classes, and pipelines with a memory of their own, are left unchanged.
-        ``fit_data_name``: name of the records that the pipeline is fitted on. Under a new name the
-        cache is emptied.
+        ``fit_data_name``: name of the records and columns that the pipeline is fitted on. Under a
+        new name the cache is emptied.
         """
         self._step_digests = None
         if type(estimator) is not Pipeline or estimator.memory is not None:

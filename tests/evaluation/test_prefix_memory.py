@@ -14,6 +14,7 @@ from sklearn.svm import SVC
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.evaluation import Candidate, FitTask, HoldoutFitJob, PrefixMemory, SearchSetup
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 
@@ -238,3 +239,35 @@ def test_scorers_without_a_bound_give_the_scores_of_grid_search(data, scoring):
     )
     for name in ("mean_test_score", "std_test_score"):
         np.testing.assert_allclose(search.cv_results_[name], grid_search.cv_results_[name])
+
+
+def test_subsets_of_equal_size_do_not_share_steps():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 4))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    setup = SearchSetup(
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        X=X[:600],
+        y=y[:600],
+        X_holdout=X[600:],
+        y_holdout=y[600:],
+        metric=get_metric("accuracy"),
+        fit_params={},
+    )
+    job = HoldoutFitJob(setup)
+    memory = PrefixMemory()
+    for columns, is_informative in (((0, 1), True), ((2, 3), False), ((1, 0), True)):
+        result = job.run(FitTask(0, Candidate(columns=columns)), memory)
+        expected = make_pipeline(StandardScaler(), LogisticRegression()).fit(
+            X[:600, columns], y[:600]
+        )
+        accuracy = expected.score(X[600:, columns], y[600:])
+        assert result.evaluation.value == pytest.approx(accuracy)
+        assert (accuracy > 0.9) == is_informative
+
+
+def test_a_selector_of_pipelines_verifies_several_subsets(data):
+    X, y = data
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    selector = HoldoutFeatureSelector(pipeline, verify=3, correlation=None, random_state=0)
+    assert selector.fit(X, y).get_support().any()
