@@ -322,7 +322,7 @@ class ReusableHoldout:
             older_data=lambda: data_digest(self.X, self.y),
             notes=notes,
             target_digests=target_digests,
-            row_digests=lambda: holdout_data.row_digest_pairs[0],
+            get_row_digests=lambda: holdout_data.row_digest_pairs[0],
         )
         LIVE_HOLDOUTS[self.account.token] = self
         self.is_small = warn_if_vacuous(self.account.settings, self.dependence)

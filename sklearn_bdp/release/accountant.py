@@ -42,7 +42,7 @@ class HoldoutAccountant:
         Contents of the notes that a new ledger starts with, by name.
     target_digests : set of str
         Digests of the targets of the holdout, and of all records before a split, if known.
-    row_digests : callable
+    get_row_digests : callable
         Returns two arrays, the digests of the holdout rows with targets, and without.
     both_parts_given : bool
         Whether one fit was given both the training records and the holdout records.
@@ -60,7 +60,7 @@ class HoldoutAccountant:
         timeout,
         notes,
         target_digests,
-        row_digests,
+        get_row_digests,
         both_parts_given,
         older_data=None,
     ):
@@ -69,11 +69,11 @@ class HoldoutAccountant:
         self.allows_shared_rows = SystemNote.SHARED_ROWS in notes
         self.training_rows = TrainingRowRegistry(both_parts_given=both_parts_given)
         self._target_digests = target_digests
-        self._row_digests = row_digests  # until the first recorded batch
+        self._row_digests = get_row_digests  # None from the first recorded batch on
         self._shown_diagnostics = set()  # names of warnings that were given
         # Number of a ledger entry, and the predictive code after it: rebuilt from the ledger.
         self._learned = None
-        if path is None and has_other_holdout(target_digests, row_digests):
+        if path is None and has_other_holdout(target_digests, get_row_digests):
             SECOND_HOLDOUT.warn()
             notes = {**notes, SystemNote.ANOTHER_ACCOUNT: True}
         # This text and the records determine the order of sampling units. An existing ledger keeps

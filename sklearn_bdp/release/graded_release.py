@@ -523,7 +523,7 @@ class GradedRelease:
             centers, _ = self.code.predict(self.cv_scores)
             order_key = -centers if self.ranks is None else self.ranks
             self.order = np.lexsort((order_key, self.is_secondary))
-        # Theory G7, conditions: ranks are fixed here, before the first answer of the batch.
+        # Theory G7, conditions: ranks (argsort of the order) are fixed here, before any answer.
         self.release.rank_lengths = rank_code_lengths(-np.argsort(self.order))
 
     def run_leader_first(self, policy: CellWidthPolicy) -> BatchRelease:

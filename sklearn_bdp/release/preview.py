@@ -383,7 +383,9 @@ class _PreviewedBatch:
             coarse = policy.coarse_half_width(self.n_queries) * prediction.worst_deviation
             coarse = max(fine, coarse)
             max_margin = max(margin_confirmed, margin_corrected)
-            return _CellHalfWidths(fine, coarse, fine + max_margin, coarse + margin_confirmed)
+            return _CellHalfWidths(
+                fine, coarse, leader=fine + max_margin, others=coarse + margin_confirmed
+            )
         threshold = settings.threshold  # all queries are compared once
         if threshold is None:
             threshold = float(auto_threshold(0.5, settings.n_effective, settings.n))

@@ -595,10 +595,10 @@ def freeze_data(X):
             frozen = copy.deepcopy(X)
     else:
         frozen = X.copy()
-    arrays_of_sparse_data = getattr(frozen, "__dict__", {}).values()
-    for array in (frozen, *arrays_of_sparse_data):
-        if isinstance(array, np.ndarray):
-            array.setflags(write=False)
+    attribute_values = getattr(frozen, "__dict__", {}).values()  # arrays of a sparse matrix
+    for value in (frozen, *attribute_values):
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
     return frozen
 
 
