@@ -529,7 +529,7 @@ class ReusableHoldout:
             Records that the estimator was fitted on. A metric without a proven bound needs them:
             clones of the estimator are cross-validated on them, in five folds, and the variation
             of their predictions determines the interval. ``None``: those of the latest search on
-            this holdout, if there was one in this process.
+            this holdout, with its folds, if there was one in this process.
         n_train : float, default=None
             Number of training records behind ``cv_score``; by default that of ``training`` if this
             is passed, otherwise the number of holdout records.
@@ -550,6 +550,8 @@ class ReusableHoldout:
             If no guarantee covers the metric; no information is spent.
         TypeError
             If ``cv_score`` is None and the metric has a proven bound; no information is spent.
+        ValueError
+            If the estimator is not fitted, or another argument is invalid.
         SharedRecordsError
             If the model contains holdout records among those it was fitted on
             (:meth:`check_model`), or if ``training`` contains holdout records.
