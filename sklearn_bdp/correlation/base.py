@@ -295,7 +295,7 @@ class CorrelationModel(FrozenValue, ABC):
             ``log_tail(alpha, n) = min(0, ln 2 - 2 * effective_n(n) * alpha**2)``.
         """
         n = self.check_n(n)
-        return n * (n / self._variance_proxy(n, is_mean=True))
+        return n * (n / self._variance_proxy(n, True))
 
     def log_tail(self, alpha: ArrayLike, n: int, *, sensitivity: float | None = None) -> Any:
         """Return ``ln`` of a bound on ``P[|q(X) - q(P)| >= alpha]`` for one fixed query.
