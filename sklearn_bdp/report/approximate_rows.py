@@ -268,9 +268,9 @@ class ApproximateRows:
         """
         if self.records.y.ndim != 1 or self.records.y.dtype.kind == "f":
             return None
-        _, code_of_label = self.records.label_codes(model_name)
+        _, code_of_label = self.records.label_codes((model_name,))
         labels = np.array(list(code_of_label))
-        predicted_codes = self.records.predicted_codes(model_name)
+        predicted_codes = self.records.predicted_codes(model_name, (model_name,))
         if not (np.isfinite(predicted_codes) & (predicted_codes >= 0.0)).all():
             return None
         predicted_labels = labels[predicted_codes.astype(int)]
@@ -333,7 +333,7 @@ class ApproximateRows:
         predictions_and_masks = []
         for model_name in statement.models[::-1]:
             statistic, y, predictions = self.records.statistic_and_data(
-                statement.measure, model_name, self.units.record_weights
+                statement.measure, model_name, self.units.record_weights, statement.models
             )
             predictions_and_masks += [
                 (predictions, self.weights_in_subgroup(subgroup) > 0.0)

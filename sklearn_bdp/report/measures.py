@@ -11,8 +11,9 @@ import copy
 import dataclasses
 import functools
 import inspect
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -512,13 +513,13 @@ class ScoredRecords:
             key, lambda model, X: _predict_response(model, X, response, pos_label)
         )
 
-    def predicted_codes(self, model_name: str) -> Any:
+    def predicted_codes(self, model_name: str, row_models: Sequence[str]) -> Any:
         """Return the code of each predicted label, NaN if the model fails on the record.
 
-        A label is coded by its position among the model's classes and the other targets, else -1.
+        Codes are those of :meth:`label_codes` for the models ``row_models``, -1 for other labels.
         """
-        _, code_of_label = self.label_codes(model_name)
-        key = model_name, "codes"
+        _, code_of_label = self.label_codes(row_models)
+        key = model_name, "codes", repr(row_models)
         return self._cached_numbers(key, lambda model, X: _predict_codes(model, X, code_of_label))
 
     def _cached_numbers(self, key, predict):
@@ -579,26 +580,28 @@ class ScoredRecords:
             raise UndefinedScore("The score is undefined: the model fails on some records.")
         return np.abs(self.y.astype(float) - predictions)
 
-    def label_codes(self, model_name: str) -> tuple[Any, dict[Any, int]]:
+    def label_codes(self, row_models: Sequence[str]) -> tuple[Any, dict[Any, int]]:
         """Return the targets of the records as integer codes, and a dict of the code of each label.
 
-        Labels are the classes of the model, then the other targets.
+        All models of a row share the codes, so that predictions of one can be compared with those
+        of another. Labels are the classes of the models named in ``row_models``, then the other
+        targets.
         """
-        key = model_name, "label_codes"
+        key = repr(row_models), "label_codes"
         if key not in self._cached:
-            model, _ = self.model_and_data(model_name)
-            classes = classes_of(model, None) or []
-            other_labels = [label for label in np.unique(self.y).tolist() if label not in classes]
-            code_of_label = {label: code for code, label in enumerate([*classes, *other_labels])}
+            labels_per_model = [_known_labels(self.models[name]) for name in row_models]
+            labels = dict.fromkeys(itertools.chain(*labels_per_model, np.unique(self.y).tolist()))
+            code_of_label = {label: code for code, label in enumerate(labels)}
             target_codes = np.array([code_of_label[label] for label in self.y.tolist()])
             self._cached[key] = target_codes, code_of_label
         return self._cached[key]
 
     def statistic_and_data(
-        self, measure: Measure, model_name: str, weights: Any
+        self, measure: Measure, model_name: str, weights: Any, row_models: Sequence[str]
     ) -> tuple[Any, Any, Any]:
         """Return the statistic of a measure, and the targets and predictions that it reads.
 
+        Targets are the same for every model in ``row_models``, the names of the models of a row.
         For a mean, predictions are scores or losses of records. If a scorer must be called, targets
         are 0, and predictions are a function from positions of records to the scorer's value with
         ``weights``, the weights of all records. Other measures, except ratios, raise UndefinedScore
@@ -611,13 +614,13 @@ class ScoredRecords:
             actual, predicted = self._positives(measure, model_name)
             return measure.metric.unit_statistic, actual.astype(int), predicted.astype(int)
         if measure.is_mean:
-            return self._statistic_of_mean(measure, model_name)
-        y, predictions = self._targets_and_predictions(measure, model_name)
+            return self._statistic_of_mean(measure, model_name, row_models)
+        y, predictions = self._targets_and_predictions(measure, model_name, row_models)
         if not np.isfinite(predictions).all():
             raise UndefinedScore("The score is undefined: the model fails on some records.")
         return measure.metric.unit_statistic, y, np.asarray(predictions, dtype=float)
 
-    def _statistic_of_mean(self, measure, model_name):
+    def _statistic_of_mean(self, measure, model_name, row_models):
         """Return the statistic of a mean over records, its targets, and the scores of records.
 
         Binary scores stay 0 or 1 and have targets 1. Other scores are in score units, or losses if
@@ -632,15 +635,15 @@ class ScoredRecords:
         has_no_outcomes = (
             self.y.dtype.kind == "f" or self.y.ndim > 1 or statistic.outcome_masks is None
         )
-        y = np.zeros(len(unit_scores)) if has_no_outcomes else self.label_codes(model_name)[0]
+        y = np.zeros(len(unit_scores)) if has_no_outcomes else self.label_codes(row_models)[0]
         return statistic, y, -scores if statistic.is_negated else scores
 
-    def _targets_and_predictions(self, measure, model_name):
+    def _targets_and_predictions(self, measure, model_name, row_models):
         """Return targets and predictions in the form that the statistic of a metric reads.
 
         By its response, they are numbers and predicted numbers; 1 for positive records, else 0, and
         scores or probabilities of the positive class; or codes of labels, and predicted codes or
-        the probabilities of all classes.
+        the probabilities of all labels in the order of their codes.
         """
         response = measure.metric.unit_statistic.response
         if response == "values":
@@ -648,19 +651,38 @@ class ScoredRecords:
         if response in ("scores", "chances"):
             y = is_label(self.y, measure.pos_label).astype(int)
             return y, self.predictions(model_name, response, measure.pos_label)
-        y, _ = self.label_codes(model_name)
+        y, code_of_label = self.label_codes(row_models)
         if response == "labels":
-            return y, self.predicted_codes(model_name)
-        return y, _all_probabilities(*self.model_and_data(model_name))
+            return y, self.predicted_codes(model_name, row_models)
+        model, X = self.model_and_data(model_name)
+        # Without classes, columns are those of the targets in sorted order, as in scikit-learn.
+        classes = classes_of(model, None) or np.unique(self.y).tolist()
+        codes = [code_of_label[label] for label in classes]
+        return y, _all_probabilities(model, X, codes, len(code_of_label))
 
 
-def _all_probabilities(model, X):
-    """Return the probabilities of all classes, of shape (n, n_classes).
+def _known_labels(model):
+    """Return the classes of a model, or the labels of precomputed predictions without classes.
 
-    Raise UndefinedScore if the model raises an error.
+    The list is empty for other models without classes, and for predictions that are floats.
+    """
+    classes = classes_of(model, None)
+    if classes is None and isinstance(model, PrecomputedPredictions):
+        classes = classes_of(None, model.values)
+    return classes or []
+
+
+def _all_probabilities(model, X, codes, n_labels):
+    """Return the probabilities of all labels, of shape (n, n_labels).
+
+    ``codes``: column of each class of the model. Labels that are none of its classes have
+    probability 0. Raise UndefinedScore if the model raises an error or predicts other columns.
     """
     try:
-        return np.asarray(model.predict_proba(X), dtype=float)
+        predicted = np.asarray(model.predict_proba(X), dtype=float)
+        probabilities = np.zeros((len(predicted), n_labels))
+        probabilities[:, codes] = predicted
+        return probabilities
     except Exception as error:  # of the user's model
         raise UndefinedScore(
             f"The score is undefined for these records: the model raised {type(error).__name__}."
@@ -726,7 +748,9 @@ def compute_score(
         return low + (high - low) * float(weights @ numerators) / total_denominator
     if measure.is_recomputed:
         return records.scorer_value(measure, model_name, np.flatnonzero(weights > 0.0), weights)
-    statistic, y, predictions = records.statistic_and_data(measure, model_name, weights)
+    statistic, y, predictions = records.statistic_and_data(
+        measure, model_name, weights, (model_name,)
+    )
     unit_codes = np.arange(len(y)) % 2  # arbitrary units: leave-one-out values are not used here
     try:
         value, _ = statistic.left_out(y, predictions, weights, unit_codes, 2)

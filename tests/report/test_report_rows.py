@@ -21,6 +21,7 @@ from sklearn.metrics import (
     f1_score,
     get_scorer,
     make_scorer,
+    matthews_corrcoef,
     precision_score,
     recall_score,
     roc_auc_score,
@@ -49,6 +50,29 @@ INTERRUPTS: list = []  # exceptions that predictions of all records raise
 
 #: Metrics that count one of two classes.
 POSITIVE_CLASS_SCORES = {"f1": f1_score, "recall": recall_score, "precision": precision_score}
+
+
+class OtherClasses(ClassifierMixin, BaseEstimator):
+    """A fitted model with its classes in another order, and classes of probability 0."""
+
+    def __init__(self, model, classes):
+        self.model = model
+        self.classes = classes
+
+    @property
+    def classes_(self):
+        return np.array(self.classes)
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def predict(self, X):
+        return self.model.predict(X)
+
+    def predict_proba(self, X):
+        column_of_class = dict(zip(self.model.classes_, self.model.predict_proba(X).T, strict=True))
+        absent = np.zeros(len(X))
+        return np.column_stack([column_of_class.get(label, absent) for label in self.classes])
 
 
 class Ranks(ClassifierMixin, BaseEstimator):
@@ -171,6 +195,54 @@ def test_an_unknown_label_is_outside_the_classes_of_the_model():
         np.mean(y[predicted == 1] == 1),
     ]
     assert [row.value for row in rows.rows] == pytest.approx(expected_scores)
+
+
+def difference_row(models, scoring, X, y, **report_options):
+    """Return the row on the difference of the second and the first of two models."""
+    report = ReusableHoldout(X, y, random_state=0).final_report(
+        models, scoring=scoring, compare="first", **report_options
+    )
+    return report.rows[-1]
+
+
+def four_classes():
+    """Return training records, training targets, holdout records and targets of four classes."""
+    X, y = make_classification(2000, 10, n_informative=6, n_classes=4, random_state=0)
+    return X[:1000], y[:1000], X[1000:], y[1000:]
+
+
+@pytest.mark.parametrize("absent", [None, 0, 3])
+@pytest.mark.parametrize(
+    "scoring", ["matthews_corrcoef", "balanced_accuracy", "roc_auc_ovr", "roc_auc_ovo"]
+)
+def test_a_difference_does_not_depend_on_the_order_of_classes_or_on_absent_ones(scoring, absent):
+    X_train, y_train, X, y = four_classes()
+    first = LogisticRegression().fit(X_train, y_train)
+    is_known = y_train != (-1 if absent is None else absent)
+    second = DecisionTreeClassifier(max_depth=6, random_state=0)
+    second.fit(X_train[is_known], y_train[is_known])
+    row, other_row = (
+        difference_row({"first": first, "second": model}, scoring, X, y)
+        for model in (second, OtherClasses(second, [2, 0, 3, 1]))
+    )
+    assert row.approximate[0] < row.value < row.approximate[1]
+    assert row.value == pytest.approx(other_row.value)
+    assert row.approximate == pytest.approx(other_row.approximate)
+
+
+@pytest.mark.parametrize("n_absent", [1, 2])
+def test_predictions_of_labels_that_the_holdout_lacks_are_compared_by_label(n_absent):
+    X_train, y_train, X, y = four_classes()
+    first = LogisticRegression().fit(X_train, y_train)
+    second = DecisionTreeClassifier(max_depth=6, random_state=0).fit(X_train, y_train)
+    is_kept = y >= n_absent
+    X, y = X[is_kept], y[is_kept]
+    expected_row = difference_row({"first": first, "second": second}, "matthews_corrcoef", X, y)
+    predicted = second.predict(X)
+    row = difference_row({"first": first, "second": predicted}, "matthews_corrcoef", X, y)
+    scores = [matthews_corrcoef(y, first.predict(X)), matthews_corrcoef(y, predicted)]
+    assert row.value == pytest.approx(scores[1] - scores[0])
+    assert row.approximate == pytest.approx(expected_row.approximate)
 
 
 def test_proven_and_approximate_rows_have_separate_levels():
