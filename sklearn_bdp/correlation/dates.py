@@ -56,6 +56,10 @@ _FORMATS = (
 )
 _DIGIT_FORMATS = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d"}  # by the number of digits
 _QUARTER = re.compile(r"\d{4}-?Q[1-4]")
+# The range of ``datetime64[ns]`` in whole seconds. numpy does not report an overflow.
+_FIRST_DATE = np.datetime64("1677-09-21T00:12:45", "ns")
+_LAST_DATE = np.datetime64("2262-04-11T23:47:16", "ns")
+_MAX_SPAN_DAYS = 100_000
 _MAX_TEXTS = 1000  # texts for which formats are tried
 _MAX_EXAMPLES = 4  # values of an index that a message shows
 
@@ -67,8 +71,8 @@ def date_numbers(times: Any, name: str = "times") -> Array:
     """Return the date of each record as an array of ``datetime64[ns]`` or of numbers.
 
     Numbers are unchanged. Dates with a time zone are converted to UTC. Text must be ISO days, times
-    or months, all of one form. Raises ValueError for other values, tables and missing dates.
-    ``name``: the parameter, for errors.
+    or months, all of one form. Raises ValueError for other values, tables, missing dates, and dates
+    outside the range of ``datetime64[ns]``. ``name``: the parameter, for errors.
     """
     _check_one_per_record(times, name)
     values = _date_values(times, name)
@@ -87,7 +91,7 @@ def date_numbers(times: Any, name: str = "times") -> Array:
             f"{'is' if n_missing == 1 else 'are'} missing (NaT). Drop these records: "
             f"keep = np.asarray(pd.notna({name})), then pass X[keep], y[keep] and {name}[keep]."
         )
-    return values.astype("M8[ns]") if values.dtype.kind == "M" else values
+    return _as_nanoseconds(values, name) if values.dtype.kind == "M" else values
 
 
 def _check_one_per_record(times, name):
@@ -104,30 +108,48 @@ def _check_one_per_record(times, name):
         )
 
 
+def _as_nanoseconds(dates, name):
+    """Return a list or an array of dates as ``datetime64[ns]``.
+
+    Raises ValueError for dates that would overflow. ``name``: the parameter, for the error.
+    """
+    seconds = np.array(dates, dtype="M8[s]")
+    is_outside = (seconds < _FIRST_DATE.astype("M8[s]")) | (seconds > _LAST_DATE.astype("M8[s]"))
+    if is_outside.any():
+        position = int(np.flatnonzero(is_outside)[0])
+        raise ValueError(
+            f"{name} must have dates from 1677-09-22 to 2262-04-11, got "
+            f"{date_text(seconds.flat[position])} at position {position}. If it stands for a missing date, drop this record. Otherwise, use "
+            "numbers, such as np.asarray(dates, dtype='M8[s]').astype('int64')."
+        )
+    return np.array(dates, dtype="M8[ns]")
+
+
 def _date_values(times, name):
     """Return the values of any container as an array.
 
     Dates, periods, text and pandas timedeltas become ``datetime64``. Raises ValueError for text
-    that is not ISO, and for objects that are not dates.
+    that is not ISO, for objects that are not dates, and for dates out of range.
     """
     container = getattr(times, "array", times)  # of a pandas series or index
     if hasattr(container, "asi8"):  # dates, periods or timedeltas of pandas
         dates = container.to_timestamp() if hasattr(container, "to_timestamp") else container
-        return np.asarray(dates.asi8).view(f"M8[{dates.unit}]").astype("M8[ns]")
+        return _as_nanoseconds(np.asarray(dates.asi8).view(f"M8[{dates.unit}]"), name)
     values = container
     if not isinstance(container, np.ndarray):
         entries = list(container)
-        # As an array of text, NaN among text would become "nan".
-        has_text = any(isinstance(entry, str) for entry in entries)
-        values = np.asarray(entries, dtype=object if has_text else None)
+        # As an array of text, NaN among text would become "nan". Dates of several units would
+        # overflow in the finest one.
+        needs_objects = any(isinstance(entry, str | np.datetime64) for entry in entries)
+        values = np.asarray(entries, dtype=object if needs_objects else None)
     return _read_objects(values, name) if values.dtype.kind in "OUS" and values.size else values
 
 
 def _read_objects(values, name):
     """Return an array of text or date objects as ``datetime64[ns]``; missing values become NaT.
 
-    Raises ValueError if all values are missing, and unless the others are all dates, or all text of
-    one ISO form. ``name``: the parameter, for errors.
+    Raises ValueError if all values are missing, if dates are out of range, and unless the others
+    are all dates, or all text of one ISO form. ``name``: the parameter, for errors.
     """
     entries = values.ravel().tolist()
     entries = [entry.decode() if isinstance(entry, bytes) else entry for entry in entries]
@@ -143,7 +165,7 @@ def _read_objects(values, name):
             np.datetime64("NaT") if absent else _in_utc(entry)
             for entry, absent in zip(entries, missing_flags, strict=True)
         ]
-        return np.array(dates, dtype="M8[ns]").reshape(values.shape)
+        return _as_nanoseconds(dates, name).reshape(values.shape)
     if _all_iso(present_entries):
         texts = [
             "NaT" if absent else entry for entry, absent in zip(entries, missing_flags, strict=True)
@@ -159,18 +181,16 @@ def _read_objects(values, name):
 def _iso_dates(texts, name):
     """Return dates in ISO text as ``datetime64[ns]``, in UTC if they have a zone.
 
-    Raises ValueError for dates that do not exist. ``name``: the parameter, for the error.
+    Raises ValueError for dates that do not exist or are out of range. ``name``: the parameter, for
+    the error.
     """
-    try:
-        dates = [
-            _in_utc(datetime.datetime.fromisoformat(text))
-            if _ISO_WITH_ZONE.fullmatch(text)
-            else text
-            for text in texts
-        ]
-        return np.array(dates, dtype="M8[ns]")
-    except ValueError as error:  # a month 13
-        raise _not_a_date_error(texts, name) from error
+    if not all(map(_is_iso_date, texts)):  # a month 13
+        raise _not_a_date_error(texts, name)
+    dates = [
+        _in_utc(datetime.datetime.fromisoformat(text)) if _ISO_WITH_ZONE.fullmatch(text) else text
+        for text in texts
+    ]
+    return _as_nanoseconds(dates, name)
 
 
 def _not_a_date_error(texts, name):
@@ -202,7 +222,10 @@ def _in_utc(date):
     """Return a date with a time zone in UTC, without the zone; other dates unchanged."""
     if getattr(date, "tzinfo", None) is None:
         return date
-    return date.astimezone(datetime.UTC).replace(tzinfo=None)
+    try:
+        return date.astimezone(datetime.UTC).replace(tzinfo=None)
+    except OverflowError:  # in year 0 or 10000
+        return date.replace(tzinfo=None)
 
 
 def _all_iso(values):
@@ -465,8 +488,8 @@ def as_time_span(value: Any, name: str) -> Any:
     """Return a span of time as ``timedelta64[ns]`` or a pandas offset; None for any other value.
 
     Spans are timedeltas of Python, numpy and pandas, text such as ``"7D"``, and offsets of pandas.
-    Raises ValueError for other text, for spans that are not positive, and for numpy's spans in
-    months, in years or without a unit. ``name``: the parameter.
+    Raises ValueError for other text, for spans that are not positive or overflow, and for numpy's
+    spans in months, in years or without a unit. ``name``: the parameter.
     """
     pandas = sys.modules.get("pandas")
     rule = (
@@ -478,6 +501,11 @@ def as_time_span(value: Any, name: str) -> Any:
     if isinstance(span, np.timedelta64) and np.datetime_data(span)[0] in ("generic", "M", "Y"):
         raise ValueError(rule)
     if isinstance(span, datetime.timedelta | np.timedelta64):
+        if abs(np.timedelta64(span).astype("m8[D]")) > np.timedelta64(_MAX_SPAN_DAYS, "D"):
+            raise ValueError(
+                f"{name} must be at most {_MAX_SPAN_DAYS} days, got {value!r}. Pass a number of dates, "
+                f"such as {name}=7."
+            )
         span = np.timedelta64(span).astype("m8[ns]")
         if not span > np.timedelta64(0, "ns"):
             raise ValueError(rule)
@@ -496,21 +524,27 @@ def _parse_span(text, pandas, rule):
     Raises ValueError with the message ``rule`` for other text. ``pandas``: the module, or None.
     """
     match = _SPAN.fullmatch(text.strip())
-    if match is not None:
-        return datetime.timedelta(**{_SPAN_UNITS[match[2]]: int(match[1])})
     try:
+        if match is not None:
+            return datetime.timedelta(**{_SPAN_UNITS[match[2]]: int(match[1])})
         return pandas.tseries.frequencies.to_offset(text)
-    except (AttributeError, ValueError) as error:
+    except (AttributeError, OverflowError, ValueError) as error:
         raise ValueError(rule) from error
 
 
 def shift_dates(dates: Array, span: Any, *, backwards: bool = False) -> Array:
-    """Return dates plus a span of time from :func:`as_time_span`, or minus it if ``backwards``."""
+    """Return dates plus a span of time from :func:`as_time_span`, or minus it if ``backwards``.
+
+    Results outside the range of ``datetime64[ns]`` become its first or last date, or raise
+    ValueError if the span is an offset of pandas.
+    """
     if not isinstance(span, np.timedelta64):
         index = sys.modules["pandas"].DatetimeIndex(dates)
         shifted = [date - span if backwards else date + span for date in index]
         return np.array([date.to_datetime64() for date in shifted], dtype="M8[ns]")
-    return dates - span if backwards else dates + span
+    if backwards:
+        return np.maximum(dates, _FIRST_DATE + span) - span
+    return np.minimum(dates, _LAST_DATE - span) + span
 
 
 def horizon_in_dates(horizon: Any, dates: Array | None) -> int:

@@ -221,8 +221,8 @@ def check_sequences_sorted(X, sequences, name="X"):
     date_values = date_numbers(dates, f"{name}.index")
     sequence_order = np.argsort(sequences, kind="stable")
     sorted_sequences = np.asarray(sequences)[sequence_order]
-    zero_step = np.zeros(1, dtype=np.diff(date_values[:1]).dtype)
-    is_descending = np.diff(date_values[sequence_order]) < zero_step
+    sorted_dates = date_values[sequence_order]
+    is_descending = sorted_dates[1:] < sorted_dates[:-1]
     if (is_descending & (sorted_sequences[1:] == sorted_sequences[:-1])).any():
         raise ValueError(
             "a chain needs the records of each sequence in time order, got dates in the index of "
@@ -301,11 +301,15 @@ def _uses_groups(correlation):
 def _index_hints(index):
     """Return a list with a hint if an index of dates suggests a time order, or an empty list.
 
-    It does if it has levels, is sorted, or has mostly regular steps after sorting.
+    It does if it has levels, is sorted, or has mostly regular steps after sorting. Values that
+    :func:`date_numbers` rejects give no hint.
     """
     if hasattr(index, "levels"):
         return ["The index of X has a level of dates" + TIME_ORDER_HINT + NO_ORDER_HINT]
-    dates = date_numbers(date_level(index)).astype(np.int64)
+    try:
+        dates = date_numbers(date_level(index)).astype(np.int64)
+    except ValueError:  # such as 9999-12-31
+        return []
     steps = np.diff(dates)
     if (steps >= 0).all() or (steps <= 0).all():
         return ["X is sorted by date" + TIME_ORDER_HINT + NO_ORDER_HINT]

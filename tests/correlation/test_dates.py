@@ -157,6 +157,51 @@ def test_a_stamp_that_comes_twice_is_one_date_and_clocks_set_back_are_rejected()
         fit_search(X.set_axis(halves.tz_localize(None), axis=0), y)
 
 
+@pytest.mark.parametrize(
+    "dates",
+    [
+        ["2020-01-01", "9999-12-31", "2022-01-01"],
+        ["2020-01-01T00:00:00+01:00", "9999-12-31T23:59:00-05:00"],
+        [datetime.date(2020, 1, 1), datetime.date(9999, 12, 31)],
+        [np.datetime64("2020-01-01", "ns"), np.datetime64("9999-12-31")],
+        np.array(["2020-01-01", "9999-12-31"], dtype="M8[D]"),
+        pd.Series(np.array(["2020-01-01", "9999-12-31"], dtype="M8[s]")),
+        pd.DatetimeIndex(np.array(["2020-01-01", "9999-12-31"], dtype="M8[s]"), tz="UTC"),
+    ],
+)
+def test_dates_that_nanoseconds_cannot_hold_are_rejected(dates):
+    """They wrapped around, so that the sentinel of an open end came first."""
+    with refused(ValueError, "times", "9999-12-31", "position 1", "drop", "numbers"):
+        TimeOrdered(dates)
+    seconds = np.asarray(["2020-01-01", "9999-12-31", "2022-01-01"], dtype="M8[s]")
+    assert TimeOrdered(seconds.astype("int64")).split(3, 0.25).holdout.tolist() == [1]
+    extremes = [pd.Timestamp.max, pd.Timestamp("1677-09-22")]
+    np.testing.assert_array_equal(date_numbers(extremes), np.array(extremes, dtype="M8[ns]"))
+
+
+def test_an_index_that_nanoseconds_cannot_hold_is_rejected_in_time_order_only():
+    X, y, _ = shops(n_shops=1)
+    dates = DAYS.to_numpy().astype("M8[s]")
+    dates[-1] = np.datetime64("9999-12-31")
+    X.index = pd.DatetimeIndex(dates)
+    with refused(ValueError, "X.index", "9999-12-31", "position 599"):
+        fit_search(X, y)
+    search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, random_state=0)
+    assert search.fit(X, y).best_params_ == {"C": 1.0}
+
+
+@pytest.mark.parametrize("span", ["200000D", np.timedelta64(-1_000_000, "D"), "999999999999D"])
+def test_spans_that_nanoseconds_cannot_hold_are_rejected(span):
+    with refused(ValueError, "horizon"):
+        TimeOrdered(DAYS, horizon=span)
+
+
+def test_a_span_that_starts_before_all_dates_of_nanoseconds_has_all_earlier_dates():
+    """The start wrapped around to a late date, and the horizon was 1."""
+    early_dates = np.datetime64("1700-01-01") + np.arange(50)
+    assert TimeOrdered(early_dates, horizon="20000D").horizon == 49
+
+
 def test_irregular_dates_are_cut_in_their_order():
     X, y, _ = shops(n_shops=1)
     irregular = DAYS[np.sort(np.random.default_rng(0).permutation(600)[:300])]
