@@ -119,8 +119,9 @@ def _as_nanoseconds(dates, name):
         position = int(np.flatnonzero(is_outside)[0])
         raise ValueError(
             f"{name} must have dates from 1677-09-22 to 2262-04-11, got "
-            f"{date_text(seconds.flat[position])} at position {position}. If it stands for a missing date, drop this record. Otherwise, use "
-            "numbers, such as np.asarray(dates, dtype='M8[s]').astype('int64')."
+            f"{date_text(seconds.flat[position])} at position {position}. If it stands for a "
+            "missing date, drop this record. Otherwise, use numbers, such as "
+            "np.asarray(dates, dtype='M8[s]').astype('int64')."
         )
     return np.array(dates, dtype="M8[ns]")
 
@@ -503,8 +504,8 @@ def as_time_span(value: Any, name: str) -> Any:
     if isinstance(span, datetime.timedelta | np.timedelta64):
         if abs(np.timedelta64(span).astype("m8[D]")) > np.timedelta64(_MAX_SPAN_DAYS, "D"):
             raise ValueError(
-                f"{name} must be at most {_MAX_SPAN_DAYS} days, got {value!r}. Pass a number of dates, "
-                f"such as {name}=7."
+                f"{name} must be at most {_MAX_SPAN_DAYS} days, got {value!r}. Pass a number "
+                f"of dates, such as {name}=7."
             )
         span = np.timedelta64(span).astype("m8[ns]")
         if not span > np.timedelta64(0, "ns"):

@@ -171,7 +171,7 @@ def test_a_stamp_that_comes_twice_is_one_date_and_clocks_set_back_are_rejected()
 )
 def test_dates_that_nanoseconds_cannot_hold_are_rejected(dates):
     """They wrapped around, so that the sentinel of an open end came first."""
-    with refused(ValueError, "times", "9999-12-31", "position 1", "drop", "numbers"):
+    with refused(ValueError, "times", "9999", "position 1", "drop", "numbers"):
         TimeOrdered(dates)
     seconds = np.asarray(["2020-01-01", "9999-12-31", "2022-01-01"], dtype="M8[s]")
     assert TimeOrdered(seconds.astype("int64")).split(3, 0.25).holdout.tolist() == [1]
