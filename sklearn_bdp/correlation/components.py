@@ -255,6 +255,26 @@ def largest_component(model: Any, n: int) -> int:
     return int(sizes.max())
 
 
+@singledispatch
+def n_independent_units(model: Any, n: int) -> int:
+    """Return the number of sampling units of ``n`` records, for forecasts of half-widths.
+
+    Parameters
+    ----------
+    model : CorrelationModel
+        Model of the records.
+    n : int
+        Number of records.
+
+    Returns
+    -------
+    int
+        For a list of models whose components are independent, the number of components, though its
+        sampling scheme counts records. For other models, the number of units of the scheme.
+    """
+    return int(model.sampling_scheme(n).n_units)
+
+
 def check_one_kind_of_labels(name, labels):
     """Raise ValueError if labels mix numbers and text: ``1`` and ``"1"`` would be two groups.
 

@@ -14,7 +14,13 @@ from scipy.sparse.csgraph import connected_components
 from sklearn_bdp._typing import Array, Correlation, Seed
 from sklearn_bdp.correlation.base import CorrelationModel, Folds, Split
 from sklearn_bdp.correlation.chain import SPLIT_FAILURE, MarkovChain
-from sklearn_bdp.correlation.components import Groups, Independent, unnamed_groups
+from sklearn_bdp.correlation.components import (
+    Groups,
+    Independent,
+    component_sizes,
+    n_independent_units,
+    unnamed_groups,
+)
 from sklearn_bdp.correlation.cutting import gap_failure_probability, required_gap
 from sklearn_bdp.correlation.graph import DependencyGraph
 from sklearn_bdp.correlation.graph_input import is_networkx
@@ -170,6 +176,15 @@ def _largest_gap_failure(model: WorstOf, gap: int) -> float:
 @required_gap.register
 def _largest_required_gap(model: WorstOf, failure: float) -> int:
     return max(required_gap(listed_model, failure) for listed_model in model.models)
+
+
+@n_independent_units.register
+def _n_components_of_list(model: WorstOf, n: int) -> int:
+    scheme = model.sampling_scheme(n)
+    if scheme.has_independent_records or not scheme.has_independent_units:
+        return scheme.n_units
+    _, n_components_per_size = component_sizes(model, n)
+    return int(n_components_per_size.sum())
 
 
 def check_correlation(

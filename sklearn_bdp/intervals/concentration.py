@@ -20,6 +20,7 @@ import numpy as np
 
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.correlation.base import CorrelationModel, broadcast_limit_arguments
+from sklearn_bdp.correlation.components import n_independent_units
 from sklearn_bdp.correlation.tails import bounded_lower_limit, weighted_lower_limit
 from sklearn_bdp.intervals.approximate import (
     FAMILIES,
@@ -383,18 +384,23 @@ def proportion_grids(class_counts, n_classes, model, n, within_group_fractions=N
     each proportion's variance within training groups, None if unknown. It has no effect if records
     are independent.
     """
-    scheme = model.sampling_scheme(n)
+    n_units = model.sampling_scheme(n).n_units
+    return _grids_of_units(class_counts, n_classes, model, n, within_group_fractions, n_units)
+
+
+def _grids_of_units(class_counts, n_classes, model, n, within_group_fractions, n_units):
+    """Return the grids of :func:`proportion_grids` for another number ``n_units`` of units."""
     n_training_units = None
     proportions = [1.0 / n_classes] * n_classes
     fractions: Sequence[Any] = within_group_fractions or [None] * n_classes
-    if scheme.has_independent_records:
+    if model.sampling_scheme(n).has_independent_records:
         fractions = [0.0] * n_classes
     if class_counts is not None:
-        n_training_units = sum(class_counts) * scheme.n_units / n
+        n_training_units = sum(class_counts) * n_units / n
         proportions = [count / sum(class_counts) for count in class_counts]
     return [
         ProportionGrid.around(
-            proportion, scheme.n_units, n_training_units, n_classes, within_group_fraction=fraction
+            proportion, n_units, n_training_units, n_classes, within_group_fraction=fraction
         )
         for proportion, fraction in zip(proportions, fractions, strict=True)
     ]
@@ -646,8 +652,10 @@ def score_tail(
     n_classes = _count_classes(class_floors, class_counts, classes)
     floors = class_floors
     if floors is None:
-        grids = proportion_grids(class_counts, n_classes, model, n, within_group_fractions)
-        floors = _predicted_floors(grids, model.sampling_scheme(n), counted_classes)
+        n_units = n_independent_units(model, n)
+        grids = _grids_of_units(class_counts, n_classes, model, n, within_group_fractions, n_units)
+        has_slices = not model.sampling_scheme(n).has_independent_records
+        floors = _predicted_floors(grids, n_units, counted_classes, has_slices=has_slices)
     if kind == "pairs":
         return PairsTail(tuple(floors))
     if counted_classes is not None:
@@ -655,18 +663,17 @@ def score_tail(
     return ClassMeansTail(tuple(floors))
 
 
-def _predicted_floors(grids, scheme, counted_classes):
+def _predicted_floors(grids, n_units, counted_classes, *, has_slices):
     """Return for each class a lower bound of its count if predicted proportions are confirmed.
 
-    ``grids`` has the `ProportionGrid` of each class, ``scheme`` is the sampling scheme of the
-    holdout, and ``counted_classes`` are the positions of the classes that the score counts, None
-    for all. The bound is 0 for a class whose proportion is neither released nor
-    implied.
+    ``grids`` has the `ProportionGrid` of each class, ``n_units`` is the number of sampling units of
+    the holdout, and ``counted_classes`` are the positions of the classes that the score counts,
+    None for all. ``has_slices``: whether a unit has one record in each of several slices. The bound
+    is 0 for a class whose proportion is neither released nor implied.
     """
-    has_slices = not scheme.has_independent_records
     positions = needed_classes(len(grids), counted_classes, has_slices=has_slices)
     proportion_ends = {position: grids[position].ends(None) for position in positions}
-    return min_class_counts(proportion_ends, scheme.n_units, len(grids), has_slices=has_slices)
+    return min_class_counts(proportion_ends, n_units, len(grids), has_slices=has_slices)
 
 
 def _count_classes(class_floors, class_counts, classes):

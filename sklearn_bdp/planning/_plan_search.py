@@ -21,6 +21,7 @@ from sklearn_bdp.accounting.spending import (
     rank_code_lengths,
 )
 from sklearn_bdp.correlation import Independent
+from sklearn_bdp.correlation.components import n_independent_units
 from sklearn_bdp.intervals.auc import planned_half_width
 from sklearn_bdp.intervals.bounds import (
     expected_betting_half_width,
@@ -422,7 +423,7 @@ def _report_half_width(metric, model, n, *, score, prevalence, log_one_sided, go
         scores, _ = metric.planned_scores(score, prevalence)
         return expected_betting_half_width(
             scores,
-            scheme.n_units,  # as if the records of a unit were equal
+            n_independent_units(model, n),  # as if the records of a unit were equal
             moments=unit_moments(scores, np.ones(len(scores))),
             log_inverse_alpha=-log_one_sided,
             interval=UNIT_INTERVALS[method],
@@ -442,10 +443,10 @@ def _half_width_by_class(metric, model, n, *, score, prevalence, log_one_sided, 
     records; ``prevalence``: proportion of positive records; ``log_one_sided``: log of the failure
     probability of one side; ``goal``: a result above it may be too small.
     """
-    scheme = model.sampling_scheme(n)
-    count_deviation = math.sqrt(scheme.n_units * prevalence * (1.0 - prevalence))
+    n_units = n_independent_units(model, n)
+    count_deviation = math.sqrt(n_units * prevalence * (1.0 - prevalence))
     class_counts = tuple(
-        max(1, round(scheme.n_units * proportion - _FEWER_OF_CLASS * count_deviation))
+        max(1, round(n_units * proportion - _FEWER_OF_CLASS * count_deviation))
         for proportion in (1.0 - prevalence, prevalence)
     )
     shape = metric.planned_shape(n, class_counts)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, check_correlation
-from sklearn_bdp.correlation.components import largest_component
+from sklearn_bdp.correlation.components import largest_component, n_independent_units
 from sklearn_bdp.correlation.cutting import gap_failure_probability, required_gap
 from sklearn_bdp.correlation.declaration import declares_dates
 from sklearn_bdp.correlation.levels import posterior_bias, sequential_information
@@ -40,10 +40,14 @@ class _Continued:
 
     def sampling_scheme(self, n):
         scheme = self.model.sampling_scheme(self.size)
-        n_units = max(1, math.floor(scheme.n_units * n / self.size))
+        n_units = self.continued_count(scheme.n_units, n)
         return dataclasses.replace(
             scheme, n_records=n, n_units=n_units, weights=None, block_codes=None
         )
+
+    def continued_count(self, count, n):
+        """Return the number among ``n`` records if there are ``count`` among those of ``model``."""
+        return max(1, math.floor(count * n / self.size))
 
     def effective_n(self, n):
         return self.model.effective_n(self.size) * n / self.size
@@ -95,6 +99,11 @@ def _bias_of_continuation(model: _Continued, dp_epsilon: float, n: int) -> float
 @largest_component.register
 def _largest_component_of_continuation(model: _Continued, n: int) -> int:
     return largest_component(model.model, model.size)
+
+
+@n_independent_units.register
+def _n_independent_units_of_continuation(model: _Continued, n: int) -> int:
+    return model.continued_count(n_independent_units(model.model, model.size), n)
 
 
 def model_of_plan(correlation, *, searched=False):

@@ -13,6 +13,7 @@ from scipy.stats import beta as beta_distribution
 from sklearn_bdp.accounting.noise_calibration import auto_threshold, zhao_required_n
 from sklearn_bdp.accounting.spending import PredictiveCode, code_length
 from sklearn_bdp.correlation import check_correlation
+from sklearn_bdp.correlation.components import n_independent_units
 from sklearn_bdp.exceptions import UninformativeIntervalWarning
 from sklearn_bdp.intervals.auc import planned_half_width
 from sklearn_bdp.intervals.bounds import UnitMoments, expected_betting_half_width
@@ -246,7 +247,8 @@ def report_half_width(
         scheme = model.sampling_scheme(settings.n)
         can_bet = scheme.has_independent_units and scheme.exchangeable
         if can_bet and math.isfinite(unit_variance):
-            return _betting_half_width(score, unit_variance, scheme.n_units, -log_one_sided)
+            n_units = n_independent_units(model, settings.n)
+            return _betting_half_width(score, unit_variance, n_units, -log_one_sided)
         if scheme.has_independent_units and not scheme.has_independent_records:
             # A report uses units, not models: for a list, the groups independent under all models.
             labels = model.components(settings.n)

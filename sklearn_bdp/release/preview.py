@@ -12,6 +12,7 @@ from scipy.special import ndtr
 
 from sklearn_bdp.accounting.noise_calibration import auto_threshold
 from sklearn_bdp.accounting.spending import OFFSET_DEVIATION, rank_code_lengths
+from sklearn_bdp.correlation.components import n_independent_units
 from sklearn_bdp.intervals.bounds import RELATIVE_LIMITS, relative_deviation
 from sklearn_bdp.intervals.concentration import ModelTail, half_width_at, score_tail
 from sklearn_bdp.ledger.ledger import SystemNote
@@ -269,9 +270,10 @@ def _expected_class_counts(metric, model, n):
     shape = metric.expected_shape(n)
     if shape.kind != "pairs" or not shape.class_counts:
         return None
-    n_positive = round(scheme.n_units * shape.class_counts[1] / sum(shape.class_counts))
-    n_positive = min(max(n_positive, 1), max(1, scheme.n_units - 1))
-    return max(1, scheme.n_units - n_positive), n_positive
+    n_units = n_independent_units(model, n)
+    n_positive = round(n_units * shape.class_counts[1] / sum(shape.class_counts))
+    n_positive = min(max(n_positive, 1), max(1, n_units - 1))
+    return max(1, n_units - n_positive), n_positive
 
 
 def _expected_variance(metric, training_variance, units, model, settings):
