@@ -151,6 +151,12 @@ class ClassMetric(BoundedMetric):
     class the fraction of its proportion's variance that lies within groups (patients), None for
     independent records. Scores of records outside [0, 1] are clipped. Responses that are only
     ranked may be any numbers.
+
+    A record with an unknown label counts as a failure of the first class. A verified score, its
+    cross-validated score and its interval are all about this score. It differs from scikit-learn's
+    if new records have a class that the training labels lack, because class names of the holdout
+    would reveal its labels. A report that reads records without noise has limits of
+    scikit-learn's score (`for_report`).
     """
 
     classes: tuple | None = None
@@ -288,6 +294,28 @@ class ClassMetric(BoundedMetric):
         labels = super().check_input(estimator, X, y)
         return label_positions(labels, np.array(self._known_classes(estimator), dtype=object))
 
+    def for_report(self, estimator: Any, y: Any) -> tuple[BoundedMetric, Any]:
+        """Return the metric and the targets that a final report evaluates for proven limits.
+
+        A report reads its records without noise. Its limits are about the same score as its value
+        even if the records have classes that are not known.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Model that is scored.
+        y : ndarray of shape (n,)
+            Targets of the records that the report closes.
+
+        Returns
+        -------
+        metric : BoundedMetric
+            The metric, with all classes that its value counts.
+        y : ndarray of shape (n,)
+            The targets, with the class in which each record counts.
+        """
+        return self, y
+
     def _evaluated(self, estimator, record_values, class_index):
         """Return the evaluation of the scores or responses of records, of shape (n,).
 
@@ -358,6 +386,18 @@ class BalancedAccuracy(ClassMetric):
         confusion_outcomes,
         min_tested_alphas=(0.005, 0.002),
     )
+
+    def for_report(self, estimator, y):
+        # Limits are valid given the labels, so that classes may follow from them.
+        known_classes = self._known_classes(estimator)
+        new_classes = [label for label in np.unique(y).tolist() if label not in known_classes]
+        if not new_classes:
+            return self, y
+        classes = (*known_classes, *new_classes)
+        metric = dataclasses.replace(
+            self, classes=classes, class_counts=None, within_group_fractions=None
+        )
+        return metric, y
 
     def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):
         if (is_difference or in_subgroup) and not is_private:
@@ -450,6 +490,11 @@ class RocAuc(ClassMetric):
     unit_statistic: ClassVar[Statistic] = Statistic(
         "scores", auc_left_out, "unit", class_outcomes, min_tested_alphas=(0.001, 0.001)
     )
+
+    def for_report(self, estimator, y):
+        # Every record that is not positive counts as negative, as in the value.
+        negative, positive = self._known_classes(estimator)
+        return self, np.array([positive if label == positive else negative for label in y.tolist()])
 
     def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):
         if is_difference or (in_subgroup and is_private):

@@ -611,7 +611,7 @@ def _with_proof(statement, models, y_train, dependence, per, *, is_private):
     statement = dataclasses.replace(statement, proven=proven)
     if proven not in (CLASSES, RECALLS) or is_private:
         return statement
-    recalls = _recall_statements(statement, models[statement.models[-1]], y_train, dependence)
+    recalls = _recall_statements(statement, models, y_train, dependence)
     return dataclasses.replace(statement, recalls=recalls)
 
 
@@ -620,19 +620,24 @@ def _is_auc(metric):
     return isinstance(metric, BoundedMetric) and metric.expected_shape(1).kind == "pairs"
 
 
-def _recall_statements(statement, model, y_train, dependence):
+def _recall_statements(statement, models, y_train, dependence):
     """Return a tuple of statements on the recall of each class.
 
-    It is empty for a mean over pairs of records, and if the classes are not known. ``model``: the
-    model of the statement, the compared one of two. ``y_train``: training targets or None.
-    ``dependence``: a name that :func:`dependence_of` returns.
+    Without training targets, classes are those of both models of a difference. The result is empty
+    for a mean over pairs of records, and if the classes are not known. ``models``: dict by name.
+    ``y_train``: training targets or None. ``dependence``: a name that :func:`dependence_of`
+    returns.
     """
     metric = statement.measure.metric
-    classes = metric.classes or classes_of(model, y_train)
-    if metric.expected_shape(1).kind == "pairs" or classes is None:
+    if metric.expected_shape(1).kind == "pairs":
         return ()
+    model_of_class: dict[Any, Any] = {}
+    for model_name in statement.models[::-1]:
+        model = models[model_name]
+        classes = metric.classes if metric.class_counts else classes_of(model, y_train)
+        model_of_class = dict.fromkeys(classes or (), model) | model_of_class
     recall_statements = []
-    for label in classes:
+    for label, model in model_of_class.items():
         recall_metric = get_metric("recall", estimator=model, y=y_train, pos_label=label)
         proven = recall_metric.proof(dependence, is_difference=len(statement.models) == 2)
         measure = Measure(name=recall_metric.name, metric=recall_metric, pos_label=label)

@@ -38,7 +38,7 @@ class ProvenRows:
 
         ``log_alpha``: log of the failure probability of both limits together. The difference of two
         subgroups, the second minus the first, combines the limits of both. A row with recalls has
-        the means of their limits.
+        the means of their limits and of the range of recalls of unknown classes.
         """
         if len(statement.subgroups) == 2:  # each subgroup gets half of the failure probability
             first_limits, second_limits = (
@@ -51,6 +51,8 @@ class ProvenRows:
             recall_limits = [
                 self.limits(recall, log_alpha_of_recall) for recall in statement.recalls
             ]
+            range_of_recall = (0.0 if len(statement.models) == 1 else -1.0, 1.0)
+            recall_limits += [range_of_recall] * self.n_unknown_classes(statement)
             lower, upper = np.mean(recall_limits, axis=0).tolist()
             return lower, upper
         if statement.proven == CLASSES:
@@ -92,6 +94,16 @@ class ProvenRows:
             ]
             for model_name in statement.models
         ]
+
+    def n_unknown_classes(self, statement: Statement) -> int:
+        """Return the number of classes of the records without a recall in a row with recalls.
+
+        It is 0 for other rows.
+        """
+        if not statement.recalls:
+            return 0
+        known_classes = [recall.measure.pos_label for recall in statement.recalls]
+        return len(set(self.records.y.tolist()).difference(known_classes))
 
     def n_clipped_differences(self, statement: Statement) -> int:
         """Return the number of records whose difference between models the proof clips."""
@@ -196,5 +208,6 @@ class ProvenRows:
         key = model_name, repr(metric)
         if key not in self._evaluations:
             model, X = self.records.model_and_data(model_name)
-            self._evaluations[key] = metric.evaluate(model, X, self.records.y)
+            report_metric, y = metric.for_report(model, self.records.y)
+            self._evaluations[key] = report_metric.evaluate(model, X, y)
         return self._evaluations[key]

@@ -173,6 +173,13 @@ class RowEstimator:
             )
         if statement.measure.note:
             notes.append(statement.measure.note)
+        n_unknown_classes = self.proven.n_unknown_classes(statement)
+        if n_unknown_classes:
+            notes.append(
+                f"The recall of {n_unknown_classes} of the holdout's classes may be any number in "
+                "the proven interval: neither the models nor training targets have them. Pass "
+                "training=(X, y) with all classes."
+            )
         is_about_one_model = len(statement.models) == 1 and not statement.subgroups
         clips_one_output = (
             isinstance(statement.measure.metric, ClippedError) and self.records.y.ndim == 1

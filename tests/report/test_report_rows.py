@@ -230,6 +230,52 @@ def test_a_difference_does_not_depend_on_the_order_of_classes_or_on_absent_ones(
     assert row.approximate == pytest.approx(other_row.approximate)
 
 
+@pytest.mark.parametrize("training_classes", [None, (1, 2, 3)])
+def test_limits_of_a_mean_over_classes_count_every_class_of_the_holdout(training_classes):
+    """G12: one model lacks a class. Before, its limits were about the mean of three recalls."""
+    X_train, y_train, X, y = four_classes()
+    first = LogisticRegression().fit(X_train, y_train)
+    is_known = y_train != 0
+    second = DecisionTreeClassifier(max_depth=6, random_state=0)
+    second.fit(X_train[is_known], y_train[is_known])
+    padded = OtherClasses(second, range(4))
+    training = None
+    if training_classes is not None:
+        training = (X_train[is_known], y_train[is_known])
+    rows, padded_rows = (
+        ReusableHoldout(X, y, random_state=0)
+        .final_report(
+            {"first": first, "second": model},
+            scoring="balanced_accuracy",
+            compare="first",
+            training=pair,
+        )
+        .rows
+        for model, pair in ((second, training), (padded, None))
+    )
+    assert [row.value for row in rows] == pytest.approx([row.value for row in padded_rows])
+    for row, padded_row in zip(rows[:2], padded_rows, strict=False):
+        assert row.proven == pytest.approx(padded_row.proven)
+    difference, padded_difference = rows[2], padded_rows[2]
+    if training is None:
+        assert difference.proven == pytest.approx(padded_difference.proven)
+        assert not difference.notes
+    else:  # no level was given to the recall of class 0, which may change by 1
+        width, padded_width = (np.diff(r.proven)[0] for r in (difference, padded_difference))
+        assert padded_width + 0.3 < width < padded_width + 0.6
+        assert "recall of 1 of the holdout's classes may be any number" in difference.notes[0]
+
+
+def test_limits_of_auc_count_an_unknown_class_as_negative():
+    X, y = data()
+    rows = [
+        ReusableHoldout(X, targets, random_state=0).final_report(Ranks(), scoring="roc_auc").rows[0]
+        for targets in (np.where(np.arange(len(y)) % 3 == 0, 7 * (1 - y) + y, y), y)
+    ]
+    assert rows[0].value == pytest.approx(rows[1].value)
+    assert rows[0].proven == pytest.approx(rows[1].proven)
+
+
 @pytest.mark.parametrize("n_absent", [1, 2])
 def test_predictions_of_labels_that_the_holdout_lacks_are_compared_by_label(n_absent):
     X_train, y_train, X, y = four_classes()
