@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_bdp._typing import Array
-from sklearn_bdp.utils.validation import check_integer
+from sklearn_bdp.utils.validation import check_integer, is_missing
 
 _FORMS = (
     "graph must be a scipy.sparse matrix, a networkx graph, a square array or table, or the "
@@ -341,7 +341,7 @@ def read_edges(graph: Any, *, weight: str | None = None) -> EdgeData:
         If the object is not a graph.
     ValueError
         If it is not square, is empty or can be read in two ways, if an edge lacks the attribute
-        ``weight``, or if a neighbor is not a node.
+        ``weight``, if a neighbor is not a node, or if the name of a node is missing.
     """
     if isinstance(graph, EdgeData):
         return graph
@@ -362,7 +362,20 @@ def read_edges(graph: Any, *, weight: str | None = None) -> EdgeData:
         edges = _array_edges(graph)
     if edges.n_nodes < 1:
         raise ValueError("graph must be square and not empty, got shape (0, 0).")
+    _check_no_missing_name("graph", edges.names or ())
     return dataclasses.replace(edges, form=type(graph).__name__)
+
+
+def _check_no_missing_name(parameter, names):
+    """Raise ValueError if a name of a node is missing; ``parameter``: the argument with them."""
+    position = next((k for k, name in enumerate(names) if is_missing(name)), None)
+    if position is None:
+        return
+    raise ValueError(
+        f"{parameter} must not have a missing value as the name of a node, got "
+        f"{names[position]!r}. Drop edges without both names, in a table by edges.dropna(), and "
+        "name nodes without an edge in nodelist=."
+    )
 
 
 def _check_square(shape):
@@ -561,7 +574,7 @@ def edges_between(edges: Any, *, n_nodes: int | None = None, nodes: Any = None) 
         If ``edges`` is a graph, a mapping or no sequence.
     ValueError
         If ``edges`` can be read in two ways, has another shape, or holds neither positions nor
-        names, or if ``n_nodes`` does not match.
+        names, if a name is missing, or if ``n_nodes`` does not match.
     """
     source, target = _edge_ends(edges)
     both_ends = np.concatenate([source, target])
@@ -579,8 +592,11 @@ def _named_edges(both_ends, n_nodes, nodes):
     """Return the edges of named nodes, first those in ``nodes``, then others that have an edge.
 
     ``both_ends``: names of the sources of all edges, then of their targets. ``n_nodes``: number of
-    nodes, or None if it is not declared. Raises ValueError if it is not the number of these nodes.
+    nodes, or None if it is not declared. Raises ValueError if it is not the number of these nodes,
+    or if a name is missing.
     """
+    _check_no_missing_name("edges", both_ends)
+    _check_no_missing_name("nodelist", nodes)
     names = list(dict.fromkeys([*nodes, *both_ends]))
     if n_nodes is not None and check_integer("n_nodes", n_nodes, low=1) != len(names):
         raise ValueError(
@@ -653,11 +669,16 @@ def _edge_ends(edges):
 def _ends_of_list(items):
     """Return the sources and the targets of a list of pairs, or of a list of both vectors.
 
-    Raises ValueError for lists of other lengths, and for a list of two lists that may be either.
+    Raises ValueError for texts, for lists of other lengths, and for a list of two lists that may be
+    either.
     """
-    lengths = {
-        len(item) if np.iterable(item) and not isinstance(item, str) else 0 for item in items
-    }
+    text = next((item for item in items if isinstance(item, str | bytes)), None)
+    if text is not None:
+        raise ValueError(
+            f"edges must be pairs of nodes, got the text {text!r:.40}. Pass a list of tuples, such "
+            "as [('a', 'b'), ('b', 'c')]."
+        )
+    lengths = {len(item) if np.iterable(item) else 0 for item in items}
     if len(items) == 2 and len(lengths) == 1 and lengths != {2}:
         return _as_ends(items[0]), _as_ends(items[1])
     if lengths != {2}:

@@ -253,6 +253,14 @@ def test_from_edges_accepts_nodes_without_a_record():
         (pd.DataFrame(np.zeros((2, 3))), {}, ["edges", 3]),
         ([("a", "b")], {"nodelist": ["a", "c"]}, ["nodelist"]),
         ([("a", "b")], {"n_nodes": 3}, ["n_nodes=3"]),
+        (["ab", "cd"], {}, ["edges", "'ab'", "[('a', 'b'), ('b', 'c')]"]),
+        (np.array(["ab", "cd"]), {}, ["edges", "(2,)"]),
+        ([b"ab", b"cd"], {}, ["edges", "b'ab'"]),
+        ([("a", np.nan), ("b", "c")], {}, ["edges", "nan", "dropna"]),
+        ([(1, 2), (2, None)], {}, ["edges", "None", "dropna"]),
+        ([("a", pd.NA), ("b", "c")], {"nodelist": ["a", "b", "c"]}, ["edges", "dropna"]),
+        (pd.DataFrame({"a": ["x", None], "b": ["y", "z"]}), {}, ["edges", "dropna"]),
+        ([("a", "b")], {"nodelist": ["a", "b", None]}, ["nodelist", "None"]),
     ],
 )
 def test_invalid_edges_are_named(edges, options, facts):
@@ -281,6 +289,7 @@ def test_invalid_graphs_are_named(graph, influence):
     [
         ({"a": ["b"]}, ["'b'", "'a'"]),
         ({"a": "b", "b": "a"}, ["'b'"]),
+        (nx.Graph([("a", "b"), ("b", np.nan)]), ["graph", "nan", "dropna"]),
         ([[1], [0], [7]], [7, 2]),
         ([[1, 2], [0, 2], [0, 1], [0, 1]], ["from_edges", "dict(enumerate(graph))"]),
         (PAIRS, ["from_edges", str(PAIRS.shape)]),
