@@ -46,7 +46,8 @@ _N_DRAWS = 4_000
 #: Sources of a verified score, in the column ``answered_from``. Other scores were not verified: if
 #: ``on_exhausted`` is "cv", they may be cross-validated ones.
 ANSWERED = {"cv", "holdout"}
-#: Largest number of classes for which predictions are compared with chance in each class.
+#: Largest number of classes for which correct predictions that are averaged over records are
+#: compared with chance in each class. Useless features seldom beat the constant in these metrics.
 _MAX_CLASSES_WITH_CHANCE = 10
 
 
@@ -197,16 +198,18 @@ def _path_sizes(requested_size, n_groups, n_records):
 def _classes_with_chance(setup, feature_groups):
     """Return the sorted classes if predictions are compared with chance in each; otherwise None.
 
-    None with fixed features, for one class or more than ten, for other estimators than classifiers,
-    for several outputs, and for means of scores other than correct (1) and wrong (0).
+    None with fixed features, for one class, for other estimators than classifiers, for several
+    outputs, and for metrics without a known chance level. None for a mean over records and more
+    than ten classes.
     """
     labels = np.asarray(setup.y)
-    has_hits = setup.metric.is_binary or not setup.metric.is_mean
+    has_chance_level = setup.metric.n_predicted_classes is not None
     has_labels = is_classifier(setup.estimator) and labels.ndim == 1
-    if not has_labels or not has_hits or feature_groups.fixed:
+    if not has_labels or not has_chance_level or feature_groups.fixed:
         return None
     classes = np.unique(labels)
-    return classes if 2 <= len(classes) <= _MAX_CLASSES_WITH_CHANCE else None
+    max_classes = _MAX_CLASSES_WITH_CHANCE if setup.metric.is_mean else len(classes)
+    return classes if 2 <= len(classes) <= max_classes else None
 
 
 def _with_fold_results(subset, folds, results):
@@ -333,7 +336,8 @@ def _score_columns(setup, columns, fold, classes):
     hits = scores  # 1 if correct, otherwise 0; the known score for a constant prediction
     if class_scores is not None:
         hits = class_scores.record_values
-    return FoldResult(scores, _subtract_chance(np.nan_to_num(hits), y_test, classes))
+    n_predicted = setup.metric.n_predicted_classes
+    return FoldResult(scores, _subtract_chance(np.nan_to_num(hits), y_test, classes, n_predicted))
 
 
 def _record_scores(evaluation, n):
@@ -345,16 +349,19 @@ def _record_scores(evaluation, n):
     return np.full(n, evaluation.value)
 
 
-def _subtract_chance(hits, labels, classes):
+def _subtract_chance(hits, labels, classes, n_predicted):
     """Return contributions of records to the mean hit rate of the classes minus that by chance.
 
-    By chance the mean of the hit rates is one over the number of classes. ``hits``: 1 for a correct
+    By chance the hit rates of all classes have a sum of at most ``n_predicted``: the number of
+    classes that count as predicted for a record. A class without records has the hit rate 0, so
+    that predictions of the other classes by chance gain nothing. ``hits``: 1 for a correct
     prediction, otherwise 0; for a constant prediction the known score of all records.
     """
     class_indices = np.searchsorted(classes, np.asarray(labels))
-    all_classes = range(len(classes))
-    hit_rate_contributions = class_mean_contributions(hits, class_indices, all_classes)
-    return hit_rate_contributions - 1.0 / len(classes)
+    hit_rate_contributions = class_mean_contributions(
+        hits, class_indices, range(len(classes)), mean_without_records=0.0
+    )
+    return hit_rate_contributions - n_predicted / len(classes)
 
 
 def _approximate_result(setup, model, X_test, y_test, classes):
@@ -372,7 +379,9 @@ def _approximate_result(setup, model, X_test, y_test, classes):
         chance_corrected = scores
         if classes is not None:
             hits = np.asarray(model.predict(X_test)) == np.asarray(y_test)
-            chance_corrected = _subtract_chance(hits.astype(float), y_test, classes)
+            chance_corrected = _subtract_chance(
+                hits.astype(float), y_test, classes, metric.n_predicted_classes
+            )
     except Exception:  # of the model or of the user's function
         if setup.error_score == "raise":
             raise
@@ -425,17 +434,19 @@ def influence_values(class_scores):
     return 2.0 * contributions - win_rates[is_positive].mean()
 
 
-def class_mean_contributions(values, class_indices, counted_classes):
+def class_mean_contributions(values, class_indices, counted_classes, *, mean_without_records=0.5):
     """Return the contribution of each record to the unweighted mean of the means of some classes.
 
     Parameters
     ----------
     values : ndarray of shape (n,)
-        Value of each record. A class without records has the mean 0.5.
+        Value of each record.
     class_indices : ndarray of shape (n,)
         Class index of each record.
     counted_classes : sequence of int
         Indices of the classes whose means are averaged.
+    mean_without_records : float, default=0.5
+        Mean of a class without records.
 
     Returns
     -------
@@ -447,7 +458,7 @@ def class_mean_contributions(values, class_indices, counted_classes):
     contributions = np.zeros(n)
     for class_index in counted_classes:
         in_class = class_indices == class_index
-        class_mean = values[in_class].mean() if in_class.any() else 0.5
+        class_mean = values[in_class].mean() if in_class.any() else mean_without_records
         n_in_class = max(1, in_class.sum())
         contributions += class_mean
         contributions[in_class] += (values[in_class] - class_mean) * n / n_in_class
@@ -648,15 +659,22 @@ def _draw_largest_gains(gains):
 def _p_value_of_folds(gains, folds, n_subsets):
     """Return the p-value of the best of ``n_subsets`` subsets from its mean gains in the folds.
 
-    It is that of a one-sided t test (Nadeau and Bengio 2003) with Bonferroni's correction. Without
-    variation between folds, or with one fold, it is 0 for a positive mean, otherwise 1. ``gains``:
-    of each training record, in [-1, 1].
+    It is that of a one-sided t test (Nadeau and Bengio 2003) with Bonferroni's correction. It is 1
+    with fewer than two folds, and without variation between folds: neither is evidence. ``gains``:
+    of each training record, in [-1, 1]; the same for all records of a fold. A record in several
+    test folds has the gain of the last one, and folds without a gain of their own are left out.
     """
-    fold_gains = np.array([np.mean(gains[test]) for _, test in folds])
+    fold_of_record = np.full(gains.size, -1)
+    for fold_index, (_, test) in enumerate(folds):
+        fold_of_record[test] = fold_index
+    fold_indices = np.unique(fold_of_record[fold_of_record >= 0])
+    fold_gains = np.array([gains[fold_of_record == index].mean() for index in fold_indices])
     n_folds = fold_gains.size
-    standard_error = fold_gains.std(ddof=1) / math.sqrt(n_folds) * _correlated_folds_ratio(folds)
-    if not standard_error > 0.0:
-        return 0.0 if fold_gains.mean() > 0.0 else 1.0
+    if not np.ptp(fold_gains) > 1e-12:  # also for undefined gains
+        return 1.0
+    n_train, n_test = np.mean([(len(folds[i][0]), len(folds[i][1])) for i in fold_indices], axis=0)
+    # Nadeau and Bengio's equation 14: 1 / n_folds is that of independent folds.
+    standard_error = fold_gains.std(ddof=1) * math.sqrt(1.0 / n_folds + n_test / n_train)
     p_value = float(student.sf(fold_gains.mean() / standard_error, n_folds - 1))
     return min(1.0, n_subsets * p_value)
 

@@ -163,9 +163,11 @@ class HoldoutFeatureSelector(FinalReportMixin, MetaEstimatorMixin, HoldoutSelect
     training set and on the holdout. On the training set, a test compares the best subset with
     as many useless subsets. Its statistic is the rate of correct predictions in each class, or the
     ranking of the classes, out of fold (level 0.05, by a normal approximation with the correction
-    of [2]_ for folds that share records). For regression, more than ten classes, fixed features and
-    means of scores such as probabilities the statistic is the difference to the score of the
-    constant. In addition, the cross-validated and the verified score must be above the verified
+    of [2]_ for folds that share records). For regression, fixed features, means of scores such as
+    probabilities, and proportions of correct predictions of more than ten classes, the statistic
+    is the difference to the score of the constant. For the score of a function of your own, it is
+    compared between folds. One fold, or equal differences in all folds, confirm nothing. In
+    addition, the cross-validated and the verified score must be above the verified
     score of the constant. This judgment is not part of the certificate. The intervals
     are proved: with a probability of at least ``confidence_level`` the features help if their
     interval lies above that of the constant prediction. It is never proved that no feature helps.

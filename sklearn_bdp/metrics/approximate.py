@@ -252,6 +252,7 @@ class ApproximateMetric(BoundedMetric):
     reference: TrainingReference | None = dataclasses.field(default=None, repr=False, compare=False)
 
     is_mean: ClassVar[bool] = False
+    n_predicted_classes: ClassVar[int | None] = 1  # the class that ``predict`` names
     methods: ClassVar[tuple[str, ...]] = ()
 
     # -- predictions ------------------------------------------------------------------------------

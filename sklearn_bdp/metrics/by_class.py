@@ -378,6 +378,7 @@ class BalancedAccuracy(ClassMetric):
     is replaced by one of class ``l``, the score changes by at most :math:`1/(K f_k) + 1/(K f_l)`.
     """
 
+    n_predicted_classes: ClassVar[int | None] = 1
     reads_labels: ClassVar[bool] = True
     unit_statistic: ClassVar[Statistic] = Statistic(
         "labels",
@@ -416,6 +417,7 @@ class Recall(RatioOfCounts, ClassMetric):
     pos_label: object = 1
 
     options: ClassVar[tuple[str, ...]] = ("pos_label",)
+    n_predicted_classes: ClassVar[int | None] = 1
     reads_labels: ClassVar[bool] = True
     has_fixed_denominator: ClassVar[bool] = True
 
@@ -484,6 +486,7 @@ class RocAuc(ClassMetric):
     if it is negative. This is its smallest contribution, and the bound is the same.
     """
 
+    n_predicted_classes: ClassVar[int | None] = 1
     _is_binary_only: ClassVar[bool] = True
     _kind: ClassVar[str] = "pairs"
     methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")

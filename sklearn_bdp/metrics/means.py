@@ -163,6 +163,7 @@ class Accuracy(MeanMetric):
     """Share of the records whose prediction equals the target, in all outputs."""
 
     is_binary: ClassVar[bool] = True
+    n_predicted_classes: ClassVar[int | None] = 1
     target_types: ClassVar[tuple[str, ...]] = _LABEL_TARGETS
     reads_labels: ClassVar[bool] = True
     bounds_differences: ClassVar[bool] = True
@@ -194,6 +195,7 @@ class HammingScore(Accuracy):
 
     score_range: ClassVar[tuple[float, float]] = (-1.0, 0.0)
     is_binary: ClassVar[bool] = False
+    n_predicted_classes: ClassVar[int | None] = None
     bounds_differences: ClassVar[bool] = True
     unit_statistic: ClassVar[Statistic] = GENERIC
 
@@ -221,6 +223,11 @@ class TopKAccuracy(MeanMetric):
     target_types: ClassVar[tuple[str, ...]] = _CLASS_TARGETS
 
     k: int = 2
+
+    @property
+    def n_predicted_classes(self) -> int:  # type: ignore[override] # it depends on an option
+        """Number of classes that count as correct predictions: ``k``."""
+        return self.k
 
     @classmethod
     def build(cls, name, *, classes, y, options):

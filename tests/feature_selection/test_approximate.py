@@ -6,11 +6,13 @@ from scipy.stats import binom
 from sklearn.datasets import make_classification, make_regression
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import fbeta_score, get_scorer, make_scorer
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import RepeatedKFold, ShuffleSplit, train_test_split
+from sklearn.naive_bayes import GaussianNB
 
 from sklearn_bdp import HoldoutConfig
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
+from sklearn_bdp.metrics import get_metric
 from sklearn_bdp.metrics.approximate import Predictions, approximate_metric
 
 
@@ -143,3 +145,57 @@ def confirmed_on_noise(name, n_repetitions):
 def test_useless_features_are_seldom_confirmed(name):
     # At a level of 5 % the test passes with probability .999.
     assert confirmed_on_noise(name, 100) <= binom.ppf(0.999, 100, 0.05)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.NothingConfirmedWarning")
+@pytest.mark.parametrize(
+    ("n_classes", "scoring"),
+    [(4, get_metric("top_k_accuracy", k=2)), (12, "f1_macro"), (12, "balanced_accuracy")],
+    ids=["top k", "F1 of many classes", "recall of many classes"],
+)
+def test_useless_features_are_seldom_confirmed_by_hits_in_classes(n_classes, scoring):
+    n_confirmed = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, n_classes, 400)
+        X = rng.standard_normal((400, 4))
+        selector = HoldoutFeatureSelector(GaussianNB(), scoring=scoring, holdout=None, cv=3)
+        n_confirmed += selector.fit(X, y).confirmed_
+    assert n_confirmed <= 2
+
+
+def test_top_k_accuracy_confirms_a_feature():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 400)
+    X = rng.standard_normal((400, 4))
+    X[:, 0] += y
+    scoring = get_metric("top_k_accuracy", k=2)
+    assert HoldoutFeatureSelector(GaussianNB(), scoring=scoring, holdout=None).fit(X, y).confirmed_
+
+
+def contrast_of_classes(estimator, X, y):
+    """Return 1 for a model of a feature, 0 for a constant: equal differences in all folds."""
+    return float(np.std(estimator.predict(X)) > 1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.NothingConfirmedWarning")
+@pytest.mark.parametrize(
+    ("scoring", "cv"),
+    [(own_score, ShuffleSplit(1, random_state=0)), (contrast_of_classes, 5)],
+    ids=["one fold", "equal folds"],
+)
+def test_folds_without_variation_confirm_nothing(scoring, cv):
+    X, y = make_regression(n_samples=300, n_features=3, noise=1.0, random_state=0)
+    selector = HoldoutFeatureSelector(Ridge(), scoring=scoring, cv=cv, holdout=None)
+    assert not selector.fit(X, y).confirmed_
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [2, ShuffleSplit(10, random_state=0), RepeatedKFold(n_splits=3, n_repeats=3, random_state=0)],
+    ids=["two folds", "overlapping folds", "repeated folds"],
+)
+def test_a_function_of_your_own_confirms_strong_features_in_any_folds(cv):
+    X, y = make_regression(n_samples=400, n_features=3, n_informative=3, noise=0.01, random_state=0)
+    selector = HoldoutFeatureSelector(Ridge(), scoring=own_score, cv=cv, holdout=None)
+    assert selector.fit(X, y).confirmed_
