@@ -47,7 +47,7 @@ _CHECK_EPILOG = """exit codes:
   0  the best score of the latest search passes
   1  the ledger cannot be used: the error's class is on stderr (with --json: on stdout)
   2  wrong usage
-  3  the score fails, or no score was released
+  3  the score or its age fails, or no released score matches
 """
 #: Environment variable with the location of the ledger that ``check`` reads by default.
 LEDGER_VARIABLE = "SKLEARN_BDP_LEDGER"
@@ -248,7 +248,7 @@ def _public_state(ledger_state, location):
     calibration = Calibration.from_header(header)
     correlation_text = header["described"].removeprefix(f"{n_holdout} records ")
     spent_nats, _ = information_spent(totals, calibration)
-    next_nats, _ = next_code_length(totals, calibration)
+    next_total_nats, _ = next_code_length(totals, calibration)
     return {
         "ledger": str(location),
         "records": n_holdout,
@@ -258,12 +258,13 @@ def _public_state(ledger_state, location):
         "batches": totals.number,
         "corrected": totals.n_above,
         "information_spent": spent_nats,
-        "next_code_length": next_nats,
+        "next_code_length": next_total_nats,  # includes the information spent
         "dp_epsilon": totals.dp_epsilon,
         "budget": budget,
         "budget_left": None if budget is None else budget - totals.n_rounds,
+        # The largest distance from an answer to an end of its interval, as a fraction of the range.
         "widest_interval": totals.widest if totals.number else None,
-        "last_answer": totals.time or None,
+        "last_answer": totals.time or None,  # or of a later check of training rows
         "users": _count_batches_by_user(ledger_state),
         "closed": totals.closed,
         "moved_to": ledger_state.moved_to(),
@@ -463,17 +464,20 @@ def _spreadsheet_value(value):
 def _check(options):
     """Check the best verified score of the latest search, print the result, return the exit code.
 
-    The score is compared with ``--min``, with its cross-validated score, or with both. The code is
-    0 if it passes, and 3 if it fails or no score was released. Raise UsageError for wrong options.
+    The score is compared with ``--min``, its cross-validated score, or both, and the age of the
+    search with ``--max-age``. The code is 0 if all pass, and 3 if one fails or no released score
+    matches ``--metric`` and ``--model``. Raise UsageError for wrong options.
     """
     _check_usage(options)
     with Ledger(_location(options.path)).transaction() as ledger_state:
-        search_notes = ledger_state.notes(SystemNote.SEARCH)
+        reuse_notes = ledger_state.notes(SystemNote.SEARCH)  # of searches with recorded answers
         answer, search_time = _latest_best(
-            ledger_state.history(), search_notes, options.metric, options.model
+            ledger_state.history(), reuse_notes, options.metric, options.model
         )
     if answer is None:
-        _print_result(options, {"passed": False, "score": None}, "FAILED: no score was released.")
+        _print_result(
+            options, {"passed": False, "score": None}, "FAILED: no released score matches."
+        )
         return 3
     reasons = list(_reasons_to_fail(options, answer, search_time))
     verdict = f"FAILED, {' and '.join(reasons)}" if reasons else "passed"

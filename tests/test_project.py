@@ -5,6 +5,8 @@ import configparser
 import dataclasses
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,10 @@ def test_wording_is_matched_in_one_file():
     admitted_files = {"facts.py", "test_messages.py", "test_project.py"}
     files = [path for path in (ROOT / "tests").rglob("*.py") if path.name not in admitted_files]
     assert [path.name for path in files if re.search(r"\bmatch=", path.read_text("utf-8"))] == []
+
+
+def test_the_package_is_imported_without_docstrings():
+    subprocess.run([sys.executable, "-OO", "-c", "import sklearn_bdp"], check=True, cwd=ROOT)
 
 
 def reached(tree):

@@ -175,7 +175,7 @@ class Independent(ComponentModel):
 
 
 class ConditionallyIndependent(ComponentModel):
-    """Holdout records in components that are independent given all other records (theory G27).
+    """Holdout records in components that are independent given the training set (theory G27).
 
     ``codes``: integer code of each record's component. ``description``: text of :meth:`describe`.
     ``target``: noun phrase for the records that intervals refer to. ``caveats``: sentences for

@@ -41,7 +41,7 @@ class FrozenValue:
         set_content(self, content)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of class name and content, the same for equal values.
+        """Return the SHA-256 of ``fingerprint_name`` and content, the same for equal values.
 
         Returns
         -------

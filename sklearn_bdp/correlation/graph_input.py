@@ -308,7 +308,7 @@ def is_mask(labeled: Any) -> bool:
 
 
 def _check_ascending(nodes):
-    """Raise ValueError unless integer nodes are in ascending order."""
+    """Raise ValueError unless nodes, which must be integers, are in ascending order."""
     for position, (previous_node, node) in enumerate(itertools.pairwise(nodes)):
         if node < previous_node:
             examples = list(nodes[position : position + _MAX_EXAMPLES])

@@ -700,9 +700,10 @@ def targets_digest(X: Any, y: Any) -> str | None:
 
 
 def has_other_holdout(target_digests: set[str], get_row_digests: Callable[[], Any]) -> bool:
-    """Return whether another holdout of this process with these records answered queries.
+    """Return whether another holdout of this process, of the same data, answered queries.
 
-    ``target_digests``: results of :func:`targets_digest` for these records. ``get_row_digests()``
+    ``target_digests``: results of :func:`targets_digest` for the holdout, and for all records
+    before a split. ``get_row_digests()``
     returns the pair of row digests with and without targets. A subset of another holdout is also
     detected, if it has at least 20 different rows.
     """

@@ -146,9 +146,9 @@ def column_kinds(X):
 
 
 def _column_kind(column):
-    """Return "number", "text" or "other" for the values of a column.
+    """Return "number", "text" or "other" for the values of a column, or of an array or list.
 
-    Of a column of objects, only the first 50 are read.
+    Of objects, only the first 50 are read.
     """
     # Arrays of the strict array API contain numbers.
     default_dtype_code = "f" if hasattr(column, "__array_namespace__") else "O"

@@ -729,7 +729,8 @@ def verify_subsets(verifier, scored_subsets, choice, n_to_verify):
         Choice on the training set.
     n_to_verify : int or "all"
         Number of subsets to verify: the chosen one as a batch of one query, and those with the next
-        highest cross-validated scores in a second batch, to which the constant is added.
+        highest cross-validated scores in a second batch. The subset without ranked features is
+        added to it if it has a score.
     """
     queries = [
         CandidateQuery(subset.columns, subset.cv_score, MissingAnswer("not asked"))

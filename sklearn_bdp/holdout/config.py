@@ -376,8 +376,8 @@ def document_config_parameters(function: Decorated) -> Decorated:
     Fields of :class:`HoldoutConfig` except ``test_size`` replace ``**parameters`` in the signature,
     and their documentation replaces the line ``{config_parameters}`` of the docstring.
     """
-    parameter_text = _parameter_section(HoldoutConfig.__doc__ or "")
     if function.__doc__ is not None:  # with python -OO, there are no docstrings
+        parameter_text = _parameter_section(HoldoutConfig.__doc__)
         function.__doc__ = function.__doc__.replace("    {config_parameters}\n", parameter_text)
     initializer = function.__init__ if inspect.isclass(function) else function
     signature = inspect.signature(initializer)

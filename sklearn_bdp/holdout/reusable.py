@@ -1115,7 +1115,7 @@ class ReusableHoldout:
         """
         training_data = TrainingData(((X, y),))
         if not self.allow_shared_rows:
-            check_overlap(self, training_data, explicit=True)
+            check_overlap(self, training_data, allows_mixed_tables=True)
 
     def check_model(self, estimator: Any) -> None:
         """Raise an error if a fitted model contains records of this holdout.
@@ -1135,7 +1135,7 @@ class ReusableHoldout:
         """
         stored_rows = self.account.training_rows.stored_training_rows(estimator, self.X)
         if stored_rows.tables and not self.allow_shared_rows:
-            check_overlap(self, stored_rows, explicit=True)
+            check_overlap(self, stored_rows, allows_mixed_tables=True)
 
     # -- records ------------------------------------------------------------------------------
 

@@ -456,9 +456,10 @@ def _warnings(statistic, n_dates, rarest, alpha, left_out, *, scale, is_differen
     """Return the notes of a row with an interval, as a list of sentences.
 
     ``n_dates`` is the number of dates with a record of the row, ``left_out`` has the values of the
-    row without each date, and ``alpha`` is its failure probability. ``rarest`` is the number of
-    dates with the rarest outcome and the noun of its records, or None. ``scale`` is the name of the
-    interval's scale, ``is_difference`` whether the row is a difference.
+    statistic without each date of the holdout, or each block of its dates, and ``alpha`` is the
+    failure probability of the row. ``rarest`` is the number of dates with the rarest outcome and
+    the noun of its records, or None. ``scale`` is the name of the interval's scale,
+    ``is_difference`` whether the row is a difference.
     """
     notes = [] if statistic.dates.left_out_about is None else [_ABOUT_TRAINING_MEAN]
     if n_dates < FEW_DATES:

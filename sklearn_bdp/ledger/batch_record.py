@@ -18,7 +18,7 @@ class LedgerTotals:
     """Totals of the answers and the information spent in a ledger, up to one of its entries."""
 
     number: int = 0  # of batches with a new query and of the final report; that of the latest one
-    time: str = ""  # of the latest batch, ISO 8601, UTC
+    time: str = ""  # of the latest batch, check or report, ISO 8601, UTC
     n_answered: int = 0  # answers
     n_above: int = 0  # corrected answers
     #: Corrected comparisons with the holdout. A corrected answer that was refined counts twice.

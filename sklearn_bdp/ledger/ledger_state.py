@@ -500,6 +500,7 @@ def _continues_without_answers(record, previous_totals):
     return (
         bool(record.checks)
         and not totals.closed
+        and not previous_totals.closed
         and totals.number == previous_totals.number
         and totals.n_rounds == previous_totals.n_rounds
         and totals.released >= previous_totals.released  # code lengths in nats

@@ -151,7 +151,7 @@ class PostgreSQLBackend(Backend):
         """Create a ledger in one transaction, unless it exists; create missing tables.
 
         Returns whether it was created. Raises LedgerMismatchError if it finds another ledger of the
-        same records.
+        same records that was not moved, or in another schema one of the same name.
         """
         header_fields = parse_json(header)
         data_digest = header_fields.get("data", header_digest)
@@ -170,7 +170,8 @@ class PostgreSQLBackend(Backend):
                 self._make_tables(connection, data_digest, is_upgrade=is_upgrade)
                 create_sql = "SELECT {schema}.sklearn_bdp_create(%s, %s, %s, %s, %s)"
                 values = (self.url.holdout, header, header_digest, data_digest, chain_type)
-                # Name of the holdout that has this name or these records already, or None.
+                # Name of the holdout that has this name already, or these records unless it was
+                # moved; or None.
                 (recorded_holdout,) = self._execute(connection, create_sql, values).fetchone()
                 if recorded_holdout is None:
                     expected_head = head_of(header_digest, ())

@@ -805,8 +805,9 @@ class Thresholdout:
         """Return the DP level of a transcript in nats, with the rounding to the fine grid.
 
         ``n_thresholds``: noisy thresholds that queries were compared with. ``n_above``: answers
-        "above". The level is infinite if noise is Gaussian and was used, or if a scale that was
-        used is 0.
+        "above". The level is infinite if a query was compared and noise is Gaussian or
+        ``threshold_scale`` is 0, or if there is an answer "above" and one of the two other scales
+        is 0.
         """
         sensitivity = check_real("sensitivity", sensitivity, low=0.0, high=1.0, closed="right")
         if self.noise != "laplace" and n_thresholds:

@@ -609,8 +609,8 @@ class ApproximateMetric(BoundedMetric):
         Returns
         -------
         ApproximateMetric
-            The metric itself if its range is fixed, if no score is finite, or if the best score of
-            a scikit-learn function reaches the upper end of the range.
+            The metric itself if its range is fixed, if no score is finite, or if it has a
+            ``function_name`` and its best score reaches the upper end of the range.
         """
         scores = np.asarray(scores, dtype=float)
         finite_scores = scores[np.isfinite(scores)]

@@ -501,16 +501,17 @@ class BoundedMetric(Metric, abc.ABC):
         Parameters
         ----------
         estimator, X, y : object
-            Fitted estimator, records and their targets as :meth:`check_input` returns them: labels
-            or numbers, and for a metric by class the position of each record's class, -1 for an
-            unknown one. A record's number may depend on that record and the model only.
+            Fitted estimator, records as the caller passed them, and their targets as
+            :meth:`check_input` returns them: labels or numbers, and for a metric by class the
+            position of each record's class, -1 for an unknown one. A record's number may depend on
+            that record and the model only.
 
         Returns
         -------
         ndarray of shape (n,)
             For a mean over records, scores in units of [0, 1]; numbers outside are clipped. For a
             metric by class, responses (ROC AUC) or 1 for a correct prediction and 0 for another
-            one. NaN if the model failed on the record.
+            one. It may be NaN for a record without a valid prediction.
         """
 
     @abc.abstractmethod
@@ -781,7 +782,10 @@ class UnboundedMetric(Metric):
 
 
 def check_schema(estimator, X, y):
-    """Raise ValueError if columns or label types are not those that the model was fitted with."""
+    """Raise ValueError if columns or label types are not those that the model was fitted with.
+
+    Label types of several outputs are not checked.
+    """
     _check_n_columns(estimator, X)
     fitted_names = getattr(estimator, "feature_names_in_", None)
     record_names = getattr(X, "columns", None)
@@ -794,8 +798,10 @@ def check_schema(estimator, X, y):
             "estimator must be fitted on the columns of the records in their order, got "
             f"{list(fitted_names)[:5]}… for {list(record_names)[:5]}…. The holdout was not queried."
         )
+    if y is None or y.ndim > 1:  # models of several outputs have a list of classes for each
+        return
     classes = np.asarray(getattr(estimator, "classes_", []))
-    if classes.ndim == 1 and classes.size and y is not None and y.ndim == 1:
+    if classes.ndim == 1 and classes.size:
         _check_label_type(classes, y)
 
 

@@ -356,7 +356,7 @@ class ClassMetric(BoundedMetric):
 
 
 def _recall_terms(y, predictions):
-    """Yield two masks for each class in ``y``: of its records, and of its correct predictions."""
+    """Yield the mask of each class in ``y``, followed by that of its correct predictions."""
     for label in np.unique(y):
         yield from (y == label, (y == label) & (predictions == label))
 

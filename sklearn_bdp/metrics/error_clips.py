@@ -59,7 +59,8 @@ class ErrorClips(NamedTuple):
         Parameters
         ----------
         errors : array-like of shape (n_errors,)
-            Targets minus predictions of training records, or their absolute values.
+            Targets minus predictions of training records, or their absolute values, which may be
+            clipped.
 
         Returns
         -------

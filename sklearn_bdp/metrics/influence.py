@@ -36,8 +36,10 @@ def influence_on_score(
         Name of the function, such as ``"mean_absolute_error"``.
     arguments : dict
         Its arguments.
-    y, predictions : ndarray of shape (n,) or (n, n_outputs)
-        Targets, and predictions in the form that the function takes.
+    y : ndarray of shape (n,) or (n, n_outputs)
+        Targets.
+    predictions : ndarray of shape (n,), (n, n_outputs) or (n, n_classes)
+        Predictions in the form that the function takes.
     pos_label : object, default=None
         Positive class of one-dimensional predictions. If None, the last class.
 

@@ -455,7 +455,8 @@ def leading_position(values: Array, corrected: Array, ranks: Array | None = None
         The query with the highest value. With ranks: the query with the best rank (of equal ranks,
         the one with the highest value) among those that can be selected and were not corrected.
         But if there is none, or a corrected query has a higher value, the corrected query with the
-        highest value (of equal values, the one with the best rank).
+        highest value (of equal values, the one with the best rank). If no query can be selected,
+        the one with the best rank.
     """
     if ranks is None:
         return int(np.argmax(values))
@@ -518,13 +519,13 @@ class GradedRelease:
         self.is_secondary = np.broadcast_to(self.is_secondary, m)
         self.code.start_batch()
         self.code.observe_cv_scores(self.cv_scores)
-        self.order = np.zeros(m, dtype=int)
+        self.rank_order = np.zeros(m, dtype=int)
         if m > 1:
             centers, _ = self.code.predict(self.cv_scores)
             order_key = -centers if self.ranks is None else self.ranks
-            self.order = np.lexsort((order_key, self.is_secondary))
+            self.rank_order = np.lexsort((order_key, self.is_secondary))
         # Theory G7, conditions: ranks (argsort of the order) are fixed here, before any answer.
-        self.release.rank_lengths = rank_code_lengths(-np.argsort(self.order))
+        self.release.rank_lengths = rank_code_lengths(-np.argsort(self.rank_order))
 
     def run_leader_first(self, policy: CellWidthPolicy) -> BatchRelease:
         """Compare all queries, the leader first with a fine cell; then refine new leaders.
@@ -534,7 +535,7 @@ class GradedRelease:
         of the cells. Return the :class:`BatchRelease`. Queries stay unanswered once the budget is
         spent.
         """
-        m = self.order.size
+        m = self.rank_order.size
         n_leaders = int(not np.all(self.is_secondary))
 
         def prepare(positions):
@@ -543,7 +544,7 @@ class GradedRelease:
         def prepare_leader(positions):
             return self._graded_comparison(policy, positions, is_leader=True)
 
-        leader_positions, other_positions = np.split(self.order, [n_leaders])
+        leader_positions, other_positions = np.split(self.rank_order, [n_leaders])
         budget_lasts = self._compare_in_order(leader_positions, prepare_leader, is_leader=True)
         budget_lasts = budget_lasts and self._compare_in_order(
             other_positions, prepare, tail_factor=1.0 / m
@@ -569,7 +570,9 @@ class GradedRelease:
         unrelaxed_thresholds = fine_half_widths
         if not is_leader:
             worst_case_deviations = prediction.deviations / self.relative_deviations[positions]
-            coarse_half_widths = policy.coarse_half_width(self.order.size) * worst_case_deviations
+            coarse_half_widths = (
+                policy.coarse_half_width(self.rank_order.size) * worst_case_deviations
+            )
             unrelaxed_thresholds = np.maximum(fine_half_widths, coarse_half_widths)
         min_thresholds = self.min_thresholds[positions]
         thresholds = np.maximum(unrelaxed_thresholds, min_thresholds)
@@ -594,7 +597,7 @@ class GradedRelease:
         Stop when the selected query is the first of the order, or was selected before. Queries with
         cells that are fine enough are not compared again.
         """
-        finest_positions = {int(self.order[0])}
+        finest_positions = {int(self.rank_order[0])}
         budget_lasts = True
         while budget_lasts:
             values = np.where(self.is_secondary, -np.inf, self._best_guesses())
@@ -627,7 +630,7 @@ class GradedRelease:
             learned, all ranks have the same code length (any public distribution is valid, theory
             G7), and the score's deviation is taken to be half its threshold.
         """
-        m = self.order.size
+        m = self.rank_order.size
         if is_separate:
             self.release.rank_lengths = np.full(m, math.log(m))
 
@@ -781,7 +784,7 @@ class GradedRelease:
             drift=prediction.drifts,
             relative_deviation=self.relative_deviations[positions] if is_leader else 1.0,
             rank_lengths=self.release.rank_lengths[positions],
-            is_single_query=self.order.size == 1,
+            is_single_query=self.rank_order.size == 1,
         )
         margin, _ = self.noise_margins(self.n_rounds + self.release.n_replies_above)
         return np.maximum(half_widths, margin * self.sensitivities[positions])

@@ -13,13 +13,13 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 
 
 @strip_traceback_frames
-def check_overlap(holdout: Any, training_data: Any, *, explicit: bool = False) -> str:
+def check_overlap(holdout: Any, training_data: Any, *, allows_mixed_tables: bool = False) -> str:
     """Compare training data with a holdout; return an assumption on shared groups, or "".
 
     Raise SharedRecordsError for more shared rows than chance explains (unless they are allowed),
     and ValueError for training labels of which the holdout has none. Warn of shared groups and of
-    missing classes. The outcome of a new comparison is charged and recorded. Known records are not
-    compared again, and nothing is compared after a final report, or if the calibration
+    missing classes. The outcome of a new comparison is charged and recorded. The same records are
+    not compared again, and nothing is compared after a final report, or if the calibration
     ``is_private``.
 
     Parameters
@@ -28,12 +28,14 @@ def check_overlap(holdout: Any, training_data: Any, *, explicit: bool = False) -
         The holdout.
     training_data : TrainingData
         Training records that a model is fitted on.
-    explicit : bool, default=False
+    allows_mixed_tables : bool, default=False
         If False and a search drew the split, tables with both known training rows and other rows
         raise SharedRecordsError. If True, such tables are treated as all others.
     """
     training_rows = holdout.account.training_rows
-    known_status = training_rows.known_overlap_status(training_data, allows_mixed_tables=explicit)
+    known_status = training_rows.known_overlap_status(
+        training_data, allows_mixed_tables=allows_mixed_tables
+    )
     if known_status is not None:
         return known_status
     finding = None

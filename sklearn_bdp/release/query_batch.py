@@ -436,9 +436,10 @@ def _is_approximate_of_nodes_or_dates(evaluation, scheme):
 def per_record_moments(scores, n, model):
     """Return means of the rows of scores, shape (m,), and unit moments, shape (m, 2).
 
-    Unit moments are means and mean squares of the units' scores (G15, G18), or of records' scores
-    if those are not used. ``scores``: of the records, an ``(m, n)`` array in [0, 1]. ``model``:
-    dependence of the ``n`` records, with their weights, if any.
+    Unit moments are means and mean squares of the scores of dates or groups (G15, G18). They are
+    those of records' scores for models without independent groups and, except for dates, for
+    boolean and integer scores. ``scores``: of the records, an ``(m, n)`` array in [0, 1].
+    ``model``: dependence of the ``n`` records, with their weights, if any.
     """
     array = _checked_score_array(scores, n)
     scheme = model.sampling_scheme(n)

@@ -167,7 +167,10 @@ class WalkForward(PrecomputedPredictions):
         return blocks
 
     def _predict(self, method, X):
-        """Return the predictions of the method named ``method`` at the positions in ``X``."""
+        """Return the results of a method of the models, such as "predict", for holdout records.
+
+        ``X`` has the positions of the records in the holdout.
+        """
         positions_by_block = np.concatenate([positions for positions, _ in self._blocks])
         predictions_by_block = np.concatenate(
             [

@@ -244,8 +244,9 @@ def _reads_one_class(metric: Metric) -> bool:
 def _must_call_scorer(metric, scorer, classes, n_outputs):
     """Return whether a score is computed by calling the scorer, not by the metric's statistic.
 
-    It is for several outputs, and for a metric of one class if there are ``classes``, but not two.
-    Then raise ValueError if ``scorer`` is None, and for ROC AUC of one output.
+    It is for several outputs, and for a metric of the scores or probabilities of one class if there
+    are ``classes``, but not two. Then raise ValueError if ``scorer`` is None, and for ROC AUC of
+    one output.
     """
     if n_outputs > 1:
         if scorer is None:

@@ -653,16 +653,34 @@ def _disjoint_gap_rows(report, jackknife_rows):
 
     The list is empty over dates.
     """
-    n_units_by_subgroup = {row.subgroup: row.n_units for row in report.rows}
     gap_rows = []
     for row in jackknife_rows:
-        subgroups = row.subgroup.split(" minus ")
-        n_units_of_both = sum(n_units_by_subgroup.get(subgroup, 0) for subgroup in subgroups)
         is_rank = _statistic(row).scale == "unit" and _statistic(row).response in RANK_RESPONSES
-        is_disjoint_gap = len(subgroups) == 2 and n_units_of_both == row.n_units
-        if is_disjoint_gap and is_rank and not is_in_time(report):
+        if is_rank and not is_in_time(report) and _is_disjoint_gap(report, row):
             gap_rows.append(row)
     return gap_rows
+
+
+def _is_disjoint_gap(report, row):
+    """Return whether a row is a difference between two subgroups without a common unit.
+
+    Two subgroups have no record in common. Whether they share groups follows from their numbers of
+    groups; the rest of a column counts the groups of all its other subgroups.
+    """
+    subgroup, _, compared_subgroup = row.subgroup.partition(" minus ")
+    if not compared_subgroup or name_of_units(report) == "records":
+        return bool(compared_subgroup)
+    n_units_by_subgroup = {row.subgroup: row.n_units for row in report.rows}
+    compared_subgroups = [compared_subgroup]
+    if compared_subgroup not in n_units_by_subgroup:
+        column = subgroup.partition("=")[0]
+        compared_subgroups = [
+            name
+            for name in n_units_by_subgroup
+            if name.startswith(f"{column}=") and " minus " not in name and name != subgroup
+        ]
+    n_units = [n_units_by_subgroup.get(name, 0) for name in (subgroup, *compared_subgroups)]
+    return sum(n_units) == row.n_units
 
 
 def _disjoint_gap_sentences(report, jackknife_rows):

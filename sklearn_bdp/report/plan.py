@@ -878,11 +878,11 @@ def _default_name(model_or_predictions, predictions_name):
 
 
 def _subgroups(holdout, by):
-    """Return a dict of record masks by subgroup name, and the subgroup names of each row.
+    """Return a dict of record masks by subgroup name, and a list of the subgroup names of each row.
 
-    Names are tuples of one subgroup, or of two whose scores are compared: both subgroups of a
-    column, or all other records and one of several subgroups. Masks are arrays of 1.0 and 0.0, of
-    shape (n,). ``by``: a column of X, a mapping of column names to labels, or None for no rows.
+    An entry of the list is a tuple of one name, or of two whose scores are compared: both subgroups
+    of a column, or all other records and one of several subgroups. Masks are arrays of 1.0 and 0.0,
+    of shape (n,). ``by``: a column of X, a mapping of column names to labels, or None for no rows.
     """
     masks: dict[str, Any] = {}
     subgroups_per_row: list[tuple[str, ...]] = []

@@ -721,7 +721,8 @@ class ObjectHasher:
     def _function(self, value):
         """Return the digest of a function written in Python.
 
-        Raises OpaqueError for code of the user that cannot be followed or is part of a recipe.
+        Raises OpaqueError for code of the user that cannot be followed, and for any code of the
+        user if the hasher makes keys of recipes.
         """
         self._note_randomness(value)
         version = _installed_version(value.__module__)

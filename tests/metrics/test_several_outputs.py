@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
 from sklearn.multioutput import MultiOutputClassifier
@@ -18,6 +19,11 @@ X = RNG.normal(size=(N_RECORDS, 4))
 NUMBERS = X[:, :2] @ [[1.0, 0.5], [0.0, 3.0]] + RNG.normal(size=(N_RECORDS, 2)) * [0.5, 2.0]
 LABELS = (X[:, :3] + RNG.normal(size=(N_RECORDS, 3)) > 0.0).astype(int)
 LOSSES = ("neg_root_mean_squared_error", "neg_mean_absolute_error")
+
+
+def matching_share(estimator, X, y):
+    """Return the share of records with correct predictions in all outputs."""
+    return float(np.all(estimator.predict(X) == y, axis=1).mean())
 
 
 @pytest.mark.parametrize("scoring", [None, "r2", *LOSSES])
@@ -157,3 +163,10 @@ def test_a_clip_of_one_output_is_found_with_one_declared_range():
     assert clipping.n_clipped == 1
     assert clipping.unclipped_sum == pytest.approx(-2.5)
     assert clipping.clipped_sum == pytest.approx(-0.5)
+
+
+def test_outputs_with_different_numbers_of_classes_are_reported():
+    y = np.column_stack([LABELS[:, 0], LABELS[:, 1] + LABELS[:, 2]])
+    model = RandomForestClassifier(n_estimators=5, random_state=0).fit(X[:200], y[:200])
+    row = ReusableHoldout(X[200:], y[200:]).final_report(model, scoring=matching_share).rows[0]
+    assert row.value == np.all(model.predict(X[200:]) == y[200:], axis=1).mean()

@@ -1134,6 +1134,18 @@ def test_top_k_accuracy_of_tied_probabilities_is_that_of_scikit_learn():
     assert row.proven[0] < expected < row.proven[1]
 
 
+@pytest.mark.parametrize("in_groups", [False, True])
+def test_methods_name_the_method_for_gaps_to_the_rest_of_a_column(in_groups):
+    X, y = data()
+    groups = np.arange(400) // 4
+    report = ReusableHoldout(X, y, correlation=Groups(groups) if in_groups else None).final_report(
+        LogisticRegression().fit(X, y), scoring="roc_auc", by={"third": groups % 3}
+    )
+    methods = report.methods()
+    assert "variance estimates recovery" in methods
+    assert "on the original scale" not in methods
+
+
 def test_methods_do_not_show_seeds_of_models():
     X, y = data()
     model = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)
