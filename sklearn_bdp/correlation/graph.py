@@ -244,7 +244,8 @@ class DependencyGraph(GraphModel, Groups):
         TypeError
             If ``edges`` is a graph, a mapping or no sequence.
         ValueError
-            If an end is not a node, or if ``edges`` have another shape or can be read in two ways.
+            If an end is not a node or is a missing value, or if ``edges`` have another shape, can
+            be read in two ways or are texts.
 
         Examples
         --------

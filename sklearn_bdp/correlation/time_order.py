@@ -52,7 +52,8 @@ class TimeOrdered(CorrelationModel):
     TypeError
         If ``horizon`` is neither an integer nor a span of time.
     ValueError
-        If ``times`` are not dates or numbers, or if one is missing. Also if ``horizon`` is below 1,
+        If ``times`` are not dates or numbers, or if one is missing or outside the range of
+        ``datetime64[ns]``, such as 9999-12-31. Also if ``horizon`` is below 1,
         not a positive span, or a span of time without dates.
 
     See Also
