@@ -177,8 +177,9 @@ class HoldoutCertificate(RenderedResult):
         Minimum probability that all proven intervals are correct together.
     half_width : float
         Largest distance from an answer to an end of its interval, as a fraction of the range of
-        scores; at most 1. Relaxed intervals are not included, and that of a single next query with
-        a score near 1/2 is.
+        scores; at most 1. Relaxed intervals and rows of a report that are not answers
+        (approximate rows, subgroups) are not included. That of a single next query with a score
+        near 1/2 is, unless a final report closed the holdout and an answer has an interval.
     dp_epsilon, bdp_epsilon : float
         Level of ordinary and of Bayesian differential privacy of all answers so far, with a budget
         of those to come, too; ``inf`` if no finite level is claimed.

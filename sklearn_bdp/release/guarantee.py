@@ -152,7 +152,7 @@ def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
     dp_epsilon, bdp_epsilon = _privacy_levels(totals, settings, model)
     return HoldoutCertificate(
         confidence_level=confidence_level(settings.beta),
-        half_width=min(1.0, max(next_half_width, totals.widest)),
+        half_width=min(1.0, _largest_half_width(totals, next_half_width)),
         dp_epsilon=dp_epsilon,
         bdp_epsilon=bdp_epsilon,
         records=HoldoutRecords(
@@ -181,6 +181,16 @@ def holdout_certificate(account: Any, ledger_state: Any) -> HoldoutCertificate:
         assumptions=_assumptions(account, ledger_state),
         notes=_notes(totals, settings=settings, model=model, n_unfinished=n_unfinished),
     )
+
+
+def _largest_half_width(totals: LedgerTotals, next_half_width: float) -> float:
+    """Return the largest half-width of answers, with that of the next query unless none can follow.
+
+    The next query stays included if no width of an answer is recorded.
+    """
+    if totals.closed and totals.widest > 0.0:
+        return totals.widest
+    return max(next_half_width, totals.widest)
 
 
 def _privacy_levels(

@@ -41,6 +41,31 @@ def test_all_answers_and_the_next_one_are_within_the_half_width():
         assert max(single_answers.upper - single_answers.values) <= certificate.half_width + 1e-12
 
 
+def test_the_half_width_of_a_closed_holdout_is_that_of_its_widest_answer():
+    rng = np.random.default_rng(0)
+    holdout = ReusableHoldout(X, np.arange(N) % 2, random_state=0)
+    holdout.answer([0.97], rng.random((1, N)) < 0.97, n_train=6000)
+    half_width_before = holdout.certificate().half_width
+    holdout.final_report({"model": np.arange(N) % 2}, scoring="accuracy")
+    certificate = holdout.certificate()
+    distances = [
+        max(answer.value - answer.lower, answer.upper - answer.value)
+        for answer in holdout.history()
+    ]
+    assert certificate.half_width == pytest.approx(max(distances))
+    assert certificate.half_width < 0.03 < half_width_before
+    assert f"Widest interval: ±{max(distances):.2}" in str(certificate)
+
+
+def test_the_half_width_of_a_closed_holdout_without_answers_stays_that_of_a_query():
+    rng = np.random.default_rng(0)
+    holdout = ReusableHoldout(X, np.arange(N) % 2, random_state=0)
+    half_width_before = holdout.certificate().half_width
+    holdout.final_report({"model": rng.random(N)}, scoring="average_precision")
+    assert not holdout.history()
+    assert holdout.certificate().half_width >= half_width_before
+
+
 def test_intervals_of_a_final_report_are_within_the_half_width():
     rng = np.random.default_rng(0)
     features = rng.normal(size=(2000, 3))
