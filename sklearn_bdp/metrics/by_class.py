@@ -152,11 +152,11 @@ class ClassMetric(BoundedMetric):
     independent records. Scores of records outside [0, 1] are clipped. Responses that are only
     ranked may be any numbers.
 
-    A record with an unknown label counts as a failure of the first class. A verified score, its
-    cross-validated score and its interval are all about this score. It differs from scikit-learn's
-    if new records have a class that the training labels lack, because class names of the holdout
-    would reveal its labels. A report that reads records without noise has limits of
-    scikit-learn's score (`for_report`).
+    A record with an unknown label counts as a failure of the first class; for recall, it counts in
+    another class. A verified score, its cross-validated score and its interval are about this
+    score. A mean over classes differs from scikit-learn's if new records have a class that the
+    training labels lack, because class names of the holdout would reveal its labels. A report that
+    reads records without noise has limits of scikit-learn's score (`for_report`).
     """
 
     classes: tuple | None = None
@@ -331,11 +331,16 @@ class ClassMetric(BoundedMetric):
             score = 0.5 if self._kind == "pairs" else 1.0 / len(shape.classes)
             constant_shape = ScoreShape("known", constant_score=score)
             return Evaluation(None, value=score, sensitivity=1.0, shape=constant_shape)
-        # A record with an unknown label counts as a failure of the first class.
+        # A record with an unknown label counts as a failure of the first class, or of the first one
+        # that the score does not count: recall is about records of its class, as in scikit-learn.
+        uncounted_classes = set(range(len(shape.classes))).difference(shape.counted_classes or ())
+        class_of_unknown = min(uncounted_classes, default=0)
         record_values = np.where(class_index < 0, np.nan, record_values)
         if self._kind != "pairs":  # limits of a mean are valid for scores in [0, 1] only
             record_values = np.clip(record_values, 0.0, 1.0)
-        class_scores = ClassScores(shape, record_values, np.maximum(class_index, 0))
+        class_scores = ClassScores(
+            shape, record_values, np.where(class_index < 0, class_of_unknown, class_index)
+        )
         # The mechanism computes value and sensitivity again with floors of the class counts.
         return Evaluation(
             per_record=None,

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import recall_score
 
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore, get_metric
@@ -382,9 +383,20 @@ def test_scores_by_class_are_plain_where_the_counts_reach_the_floors():
 
 def test_labels_that_training_lacks_are_failures_of_the_first_class():
     """G21: no error reveals that the holdout has them."""
-    scores_of_known_labels = by_class("recall", [(0, 0), (1, 1), (0, 1), (1, 0)], pos_label=0)
-    scores_with_unknown_label = by_class("recall", [(0, 0), (1, 1), (7, 0), (1, 0)], pos_label=0)
-    assert scores_of_known_labels.value((1, 1)) == scores_with_unknown_label.value((1, 1)) == 0.5
+    with_known_label = by_class("balanced_accuracy", [(0, 0), (1, 1), (0, 1), (1, 0)])
+    with_unknown_label = by_class("balanced_accuracy", [(0, 0), (1, 1), (7, 0), (1, 0)])
+    assert with_known_label.value((1, 1)) == with_unknown_label.value((1, 1)) == 0.5
+
+
+@pytest.mark.parametrize("pos_label", [0, 1])
+def test_labels_that_training_lacks_do_not_change_a_recall(pos_label):
+    """They count in the other class: recall is that of scikit-learn."""
+    records_with_unknown_label = [(0, 0), (1, 1), (7, 0), (7, 1), (1, 0), (0, 0)]
+    score = by_class("recall", records_with_unknown_label, pos_label=pos_label)
+    y, predicted = np.transpose(records_with_unknown_label)
+    expected = recall_score(y, predicted, labels=[pos_label], average="macro")
+    assert score.value((1, 1)) == expected
+    assert score.min_class_counts(2).tolist() == [[2, 4], [4, 2]][pos_label]
 
 
 def test_classes_come_from_training_labels_or_the_model_never_from_the_holdout():
