@@ -328,7 +328,8 @@ def classes_of(model: Any, y: Any) -> list[Any] | None:
     classes = getattr(model, "classes_", None)
     if classes is None and y is not None and np.asarray(y).dtype.kind != "f":
         classes = np.unique(as_labels(y))
-    return None if classes is None else np.asarray(classes).tolist()
+    # A model of several outputs has a list of classes for each, of different lengths.
+    return None if classes is None else [np.asarray(label).tolist() for label in classes]
 
 
 class UndefinedScore(Exception):
@@ -809,7 +810,7 @@ def _unmet_requirement(measure: Measure, model: Any) -> str:
     is_label_vector = (
         isinstance(model, PrecomputedPredictions) and np.ndim(getattr(model, "values", 0.0)) == 1
     )
-    labels: Any = np.ravel(model.values if is_label_vector else np.asarray(classes_of(model, None)))
+    labels: Any = np.hstack(model.values if is_label_vector else classes_of(model, None) or [None])
     if metric.is_ratio:
         return _unmet_requirement_of_labels(measure, model, labels, is_label_vector)
     if metric.needs_positive_predictions and labels.dtype.kind in "biuf" and (labels <= 0).any():
