@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from sklearn_bdp.correlation.components import n_independent_units
 from sklearn_bdp.correlation.node_matching import MIN_EFFECTIVE_NODES, effective_number
 from sklearn_bdp.diagnostics.scores import run_dependence_test, warn_undeclared_dependence
 from sklearn_bdp.evaluation.candidates import (
@@ -891,13 +892,14 @@ class CrossValidation:
             if metric.uses_predictions_only:
                 predictions = self.finished_fits.predictions(row, len(self.splits), metric.name)
             if predictions is not None:
+                holdout = self.verifier.holdout
                 unit_codes, reason = tested_units(self.holdout_split, self.splits)
                 reference = metric.training_reference(
                     predictions,
                     unit_codes=unit_codes,
                     no_interval_reason=reason,
-                    n_holdout_units=self.holdout_split.scheme.n_units,
-                    n_holdout_records=self.verifier.holdout.n,
+                    n_holdout_units=n_independent_units(holdout.dependence, holdout.n),
+                    n_holdout_records=holdout.n,
                     are_iid=self.holdout_split.scheme.has_iid_records,
                 )
             self._references[row, name] = reference

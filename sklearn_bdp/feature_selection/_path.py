@@ -20,6 +20,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
+from sklearn_bdp.correlation.components import n_independent_units
 from sklearn_bdp.evaluation.candidates import (
     Candidate,
     CandidateQuery,
@@ -790,7 +791,7 @@ def training_reference(verifier, subset):
         subset.predictions,
         unit_codes=unit_codes,
         no_interval_reason=no_interval_reason,
-        n_holdout_units=scheme.n_units,
+        n_holdout_units=n_independent_units(holdout.dependence, holdout.n),
         n_holdout_records=holdout.n,
         are_iid=scheme.has_iid_records,
     )

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._version import __version__
-from sklearn_bdp.correlation.components import check_row_order
+from sklearn_bdp.correlation.components import check_row_order, n_independent_units
 from sklearn_bdp.correlation.declaration import check_correlation
 from sklearn_bdp.diagnostics.overlap import TrainingData, targets_digest
 from sklearn_bdp.diagnostics.tables import check_time_sorted
@@ -667,7 +667,7 @@ class ReusableHoldout:
         elif not scheme.has_independent_records and groups is None:
             reason_for_no_interval = "the groups of the training records are not declared"
         return {
-            "n_holdout_units": scheme.n_units,
+            "n_holdout_units": n_independent_units(self.dependence, self.n),
             "n_holdout_records": self.n,
             "are_iid": scheme.has_iid_records,
             "no_interval_reason": reason_for_no_interval,

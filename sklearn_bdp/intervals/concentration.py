@@ -644,7 +644,7 @@ def score_tail(
     if kind == "mean":
         return ModelTail(model, n, bool(binary))
     if kind == "approximate":
-        return _approximate_tail(family, spread, model.sampling_scheme(n).n_units)
+        return _approximate_tail(family, spread, n_independent_units(model, n))
     if kind == "ratio":
         return _ratio_tail(family, class_floors, class_counts, n)
     if kind == "known":

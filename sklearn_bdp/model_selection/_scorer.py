@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_bdp.correlation.components import n_independent_units
 from sklearn_bdp.diagnostics.overlap import TrainingData, cell_codes, splitmix64
 from sklearn_bdp.diagnostics.scores import BatchDependenceCheck, warn_clipped_score
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
@@ -389,7 +390,7 @@ class HoldoutScorer:
                 estimator,
                 X,
                 y,
-                n_holdout_units=scheme.n_units,
+                n_holdout_units=n_independent_units(self.holdout.dependence, self.holdout.n),
                 n_holdout_records=self.holdout.n,
                 are_iid=scheme.has_iid_records,
                 no_interval_reason=no_interval_reason,
@@ -398,7 +399,7 @@ class HoldoutScorer:
             metric,
             metric.predictions(estimator, X, y),
             unit_codes=None,
-            n_holdout_units=scheme.n_units,
+            n_holdout_units=n_independent_units(self.holdout.dependence, self.holdout.n),
             n_holdout_records=self.holdout.n,
             are_iid=scheme.has_iid_records,
             no_interval_reason=no_interval_reason,

@@ -1150,7 +1150,7 @@ def _dry_run(measure, model, placeholders, *, has_uneven_weights):
     """
     X, y, are_training = placeholders
     classes = getattr(model, "classes_", None)
-    if not are_training and classes is not None and np.ndim(classes) == 1:
+    if not are_training and classes is not None and np.ndim(y) == 1:
         y = np.resize(np.asarray(classes), np.shape(y))
     weights = np.linspace(0.5, 1.0, len(y)) if has_uneven_weights else np.ones(len(y))
     has_predicted = False

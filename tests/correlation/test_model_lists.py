@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
+from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import (
     DependencyGraph,
     Groups,
@@ -75,3 +77,22 @@ def test_bad_lists_are_named():
     with refused(ValueError, "[2, 3]"):
         check_correlation([Groups([0, 1]), Groups([0, 1, 2])])
     assert check_correlation([None, P1]).n_records is None
+
+
+def test_approximate_interim_intervals_of_a_list_count_groups_not_records():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(300), 2)
+    X = rng.normal(size=(300, 3))[groups]
+    y = (X[:, 0] + rng.normal(size=300)[groups] > 0).astype(int)
+    intervals = []
+    for correlation in (Groups(groups), [Groups(groups)]):
+        search = ReusableHoldoutSearchCV(
+            LogisticRegression(),
+            {"C": [1.0]},
+            scoring="matthews_corrcoef",
+            correlation=correlation,
+            random_state=0,
+        ).fit(X, y)
+        intervals.append(search.best_interval_)
+    assert intervals[0] == intervals[1]
+    assert intervals[0][0] > -1.0
