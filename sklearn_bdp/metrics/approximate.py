@@ -880,7 +880,7 @@ class ApproximateMetric(BoundedMetric):
         """
         n_records = len(predictions.y)
         labels = self._confusion_labels(predictions)
-        if self.facts.averages_clipped_squares:
+        if reference.clips:
             influence = self._squared_influence(predictions, reference)
         elif labels is not None:
             _, _, cell_of_record, influence_by_cell = self._confusion_influence(predictions, labels)
@@ -899,7 +899,7 @@ class ApproximateMetric(BoundedMetric):
 
         ``reference``: the `TrainingReference` with the score and the clips of these predictions.
         """
-        if self.facts.averages_clipped_squares:
+        if reference.clips:
             influence = self._squared_influence(predictions, reference)
             center = (reference.score - self.lower) / (self.upper - self.lower)
             return influence_spread(center, _sum_by_unit(influence, unit_codes))

@@ -5,9 +5,10 @@ import pytest
 from scipy.stats import binom
 from sklearn.datasets import make_classification, make_regression
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import fbeta_score, get_scorer, make_scorer
+from sklearn.metrics import fbeta_score, get_scorer, make_scorer, r2_score
 from sklearn.model_selection import RepeatedKFold, ShuffleSplit, train_test_split
 from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeRegressor
 
 from sklearn_bdp import HoldoutConfig
 from sklearn_bdp.exceptions import UnboundedMetricError
@@ -118,6 +119,20 @@ def test_record_values_have_the_mean_and_the_variance_of_the_score(name):
         for sample in (draw() for _ in range(300))
     ]
     assert values.std() / np.sqrt(n) == pytest.approx(np.std(scores), rel=0.25)
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    ["r2", "neg_root_mean_squared_error", make_scorer(r2_score, multioutput="variance_weighted")],
+    ids=["R2", "RMSE", "weighted outputs"],
+)
+def test_errors_that_are_nearly_all_zero_are_scored_without_clips(scoring):
+    X = np.random.default_rng(0).standard_normal((400, 4))
+    y = (X[:, 0] > 0) * 1.0
+    selector = HoldoutFeatureSelector(
+        DecisionTreeRegressor(random_state=0), scoring=scoring, correlation=None, random_state=0
+    )
+    assert selector.fit(X, y).get_support(indices=True).tolist() == [0]
 
 
 def confirmed_on_noise(name, n_repetitions):
