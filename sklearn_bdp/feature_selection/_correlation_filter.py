@@ -32,7 +32,7 @@ from sklearn_bdp.report.preregistered import (
     report_preregistered,
 )
 from sklearn_bdp.utils.hashing import query_key
-from sklearn_bdp.utils.sklearn_compat import is_frame, num_samples, safe_indexing
+from sklearn_bdp.utils.sklearn_compat import holds_numbers, is_frame, num_samples, safe_indexing
 from sklearn_bdp.utils.validation import (
     check_option,
     check_probability,
@@ -548,7 +548,7 @@ class TrainingAssociations:
         n = len(y)
         fields_by_block = []  # arrays for the columns of each block, in the order of the fields
         # A frame of numbers becomes an array, because names are not needed.
-        X = X.tocsc() if scipy.sparse.issparse(X) else np.asarray(X, dtype=float)
+        X = X.tocsc() if scipy.sparse.issparse(X) else _to_dense(X)
         for block in column_blocks(X):
             values = _to_dense(X[:, block])
             centers, scales = _mean_and_deviation(values)
@@ -609,7 +609,11 @@ class TrainingAssociations:
 
 
 def _to_dense(columns):
-    """Return columns as a dense float array."""
+    """Return columns as a dense float array. Missing values of nullable columns are NaN."""
+    if is_frame(columns) and not holds_numbers(columns):
+        column_list = [safe_indexing(columns, i, axis=1) for i in range(columns.shape[1])]
+        # Contiguous columns, as in frames of numbers: sums are rounded alike.
+        return np.array([np.asarray(column, dtype=float) for column in column_list]).T
     return np.asarray(columns.toarray() if scipy.sparse.issparse(columns) else columns, dtype=float)
 
 

@@ -143,6 +143,21 @@ def test_attributes_without_an_answer_are_not_verified(mode):
     assert "Verified: the association of 1 of the 10 attributes" in str(screen.report())
 
 
+@SEVERAL_HOLDOUTS
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean"])
+def test_missing_values_of_nullable_columns_are_missing_numbers(dtype):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    values = pd.array(y, dtype="Int64")
+    values[::5] = pd.NA
+    X = pd.DataFrame({"a": values.astype(dtype), "b": rng.normal(size=400) + y})
+    nullable = HoldoutCorrelationFilter(random_state=0).fit(X, y)
+    floats = HoldoutCorrelationFilter(random_state=0).fit(X.astype(float), y)
+    assert nullable.support_.all()
+    np.testing.assert_array_equal(nullable.verified_associations_, floats.verified_associations_)
+    assert nullable.final_report().to_frame().equals(floats.final_report().to_frame())
+
+
 def test_noise_leaves_no_attribute_and_gives_a_warning():
     with warned(UserWarning, 300):
         fitted = HoldoutCorrelationFilter(random_state=0).fit(
