@@ -22,6 +22,7 @@ from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.ledger.records import AnswerRecord, History, HoldoutAnswers
 from sklearn_bdp.metrics.approximate import OF_DATES, ApproximateMetric
 from sklearn_bdp.metrics.base import as_labels
+from sklearn_bdp.metrics.per_record import PerRecordScore
 from sklearn_bdp.metrics.scorers import (
     cross_validated_reference,
     reference_of_predictions,
@@ -906,7 +907,7 @@ class ReusableHoldout:
         *,
         score: float = 0.5,
         n_train: float | None = None,
-        scoring: str | BoundedMetric | None = None,
+        scoring: str | PerRecordScore | BoundedMetric | None = None,
         prevalence: float | None = None,
         training_variance: float = np.nan,
     ) -> Preview:
@@ -921,7 +922,7 @@ class ReusableHoldout:
         n_train : float, default=None
             Number of training records behind each cross-validated score; by default the number of
             holdout records.
-        scoring : str or BoundedMetric, default=None
+        scoring : str, PerRecordScore or BoundedMetric, default=None
             The metric, accuracy by default. Scores by class (ROC AUC) usually have wider intervals.
         prevalence : float, default=None
             For metrics whose intervals depend on class counts: proportion of positive records, of

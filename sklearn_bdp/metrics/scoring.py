@@ -134,13 +134,13 @@ def forecast_metric(scoring: Any) -> BoundedMetric | None:
 
     Parameters
     ----------
-    scoring : str, BoundedMetric or None
-        A name or a metric.
+    scoring : str, PerRecordScore, BoundedMetric or None
+        A name, a declared score or a metric.
 
     Returns
     -------
     BoundedMetric or None
-        The metric of a name. A metric and None are returned unchanged.
+        The metric of a name or a declared score. A metric and None are returned unchanged.
 
     Raises
     ------
@@ -148,11 +148,14 @@ def forecast_metric(scoring: Any) -> BoundedMetric | None:
         If ``scoring`` is callable, or a name of scikit-learn without a proven bound.
     ValueError
         If no metric with a proven bound has that name.
+    TypeError
+        If ``scoring`` is another object.
     """
     check_forecast(scoring)
-    if not isinstance(scoring, str):
-        return scoring
-    placeholders = METRICS[scoring].placeholder_options if scoring in available_metrics() else {}
+    if scoring is None:
+        return None
+    is_name = isinstance(scoring, str) and scoring in available_metrics()
+    placeholders = METRICS[scoring].placeholder_options if is_name else {}
     return get_metric(scoring, **placeholders)
 
 

@@ -15,6 +15,7 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import BudgetExhaustedError, HoldoutClosedError
 from sklearn_bdp.intervals.bounds import clopper_pearson_interval
+from sklearn_bdp.metrics import PerRecordScore, get_metric
 from tests.facts import refused
 
 # One table, many holdouts; some are small or under a level of privacy.
@@ -255,6 +256,13 @@ def test_preview_spends_nothing_and_checks_its_arguments(holdout):
     for invalid_argument in ({"n_queries": 0}, {"score": 2.0}, {"n_train": 0}):
         with refused(ValueError, next(iter(invalid_argument))):
             holdout.preview(**invalid_argument)
+    with refused(TypeError, "scoring"):
+        holdout.preview(scoring=["accuracy"])
+
+
+def test_preview_of_a_declared_score_is_that_of_its_metric(holdout):
+    score = PerRecordScore(lambda model, X, y: X[:, 0], 0.0, 5.0, greater_is_better=False)
+    assert str(holdout.preview(scoring=score)) == str(holdout.preview(scoring=get_metric(score)))
 
 
 @pytest.mark.parametrize("runs", [25, pytest.param(100, marks=pytest.mark.slow)])
