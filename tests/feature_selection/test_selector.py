@@ -14,7 +14,7 @@ from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import PredefinedSplit, ShuffleSplit
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
@@ -283,3 +283,38 @@ def test_the_naive_analyst_of_the_benchmark_is_sequential_selection():
     assert columns.tolist() == sequential_selector.get_support(indices=True).tolist()
     model = GaussianNB().fit(X[:400][:, columns], y[:400])
     assert score == pytest.approx(model.score(X[400:][:, columns], y[400:]))
+
+
+class UnsharedPipeline(Pipeline):
+    """A pipeline whose fitted steps are not shared: its class is not scikit-learn's."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"verify": "all", "n_features_to_select": "stable", "fixed_features": [7]},
+        {"verify": 3, "feature_groups": [[0, 1], [2, 3]], "n_jobs": 2},
+    ],
+    ids=["stable", "n_jobs"],
+)
+def test_shared_pipeline_steps_do_not_change_scores(params, tmp_path):
+    rng = np.random.default_rng(0)
+    y, y_val = rng.integers(0, 2, (2, 400))
+    X, X_val = rng.standard_normal((2, 400, 8))
+    X[:, :4] += 0.7 * y[:, None]
+    X_val[:, :4] -= y_val[:, None]  # differs from the training set: scores are corrected
+    tables = []
+    for pipeline_class in (Pipeline, UnsharedPipeline):
+        selector = HoldoutFeatureSelector(
+            pipeline_class([("scale", StandardScaler()), ("model", GaussianNB())]),
+            holdout=HoldoutConfig(ledger=tmp_path / pipeline_class.__name__),
+            cv=3,
+            random_state=0,
+            **params,
+        )
+        tables.append(selector.fit(X, y, X_val=X_val, y_val=y_val).score_path_)
+    shared, unshared = tables
+    assert "holdout" in shared["answered_from"]
+    for name in ("cv_score", "holdout_score", "holdout_lower", "holdout_upper"):
+        np.testing.assert_array_equal(shared[name], unshared[name])
