@@ -35,6 +35,7 @@ from sklearn_bdp.report.measures import (
     PrecomputedPredictions,
     ScoredRecords,
     UndefinedScore,
+    known_labels,
 )
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 from sklearn_bdp.utils.validation import check_integer
@@ -516,9 +517,9 @@ class PairedDifference(NamedTuple):
 def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> PairedDifference:
     """Return the difference of two models' scores on each record, with its limits (theory G31).
 
-    The limits are the smallest and the largest difference over all classes, or follow from the
-    predicted numbers. They are -1 and 1 if predictions do not bound the difference, and for more
-    than 20 classes.
+    The limits are the smallest and the largest difference over ``classes`` and those of both
+    models, or follow from the predicted numbers. They are -1 and 1 if predictions do not bound the
+    difference, and for more than 20 classes.
 
     Parameters
     ----------
@@ -548,8 +549,13 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
         differences = first_errors - second_errors
     if not np.isfinite(differences).all():
         raise UndefinedScore("The difference is undefined: a model fails on some records.")
+    possible_labels = dict.fromkeys(classes or ())
+    for name in models:
+        possible_labels |= dict.fromkeys(known_labels(records.models[name]))
     # A user-defined function may give equal predictions different scores.
-    if not is_bounded_by_predictions or (classes is not None and len(classes) > _MAX_CLASSES):
+    if not is_bounded_by_predictions or (
+        classes is not None and len(possible_labels) > _MAX_CLASSES
+    ):
         ones = np.ones(len(differences))
         return PairedDifference(differences, -ones, ones, high - low)
     if classes is None:
@@ -559,7 +565,7 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
         lowest, highest = _limits_of_difference(metric, first_predictions, second_predictions)
         return PairedDifference(differences, lowest, highest, high - low)
     possible_differences = [np.zeros(len(differences))]  # for a label that no model knows
-    for label in classes:
+    for label in possible_labels:
         possible_targets = np.repeat(np.asarray([label]), len(differences))
         possible_records = ScoredRecords(records.X, possible_targets, records.models)
         possible_differences.append(_contribution_differences(measure, possible_records, models))

@@ -591,7 +591,7 @@ class ScoredRecords:
         """
         key = repr(row_models), "label_codes"
         if key not in self._cached:
-            labels_per_model = [_known_labels(self.models[name]) for name in row_models]
+            labels_per_model = [known_labels(self.models[name]) for name in row_models]
             labels = dict.fromkeys(itertools.chain(*labels_per_model, np.unique(self.y).tolist()))
             code_of_label = {label: code for code, label in enumerate(labels)}
             target_codes = np.array([code_of_label[label] for label in self.y.tolist()])
@@ -663,7 +663,7 @@ class ScoredRecords:
         return y, _all_probabilities(model, X, codes, len(code_of_label))
 
 
-def _known_labels(model):
+def known_labels(model: Any) -> list[Any]:
     """Return the classes of a model, or the labels of precomputed predictions without classes.
 
     The list is empty for other models without classes, and for predictions that are floats.

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import TimeSeriesSplit, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.dependence.past import folded, newey_west
 from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
@@ -242,6 +243,21 @@ def test_differences_of_classifiers_have_limits_from_possible_outcomes():
         (row,) = differences(report)
         widest_single = max(row.proven[1] - row.proven[0] for row in report.rows[:2])
         assert row.proven[1] - row.proven[0] < widest_single
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_brier_score"])
+def test_differences_over_dates_count_the_classes_of_both_models(scoring):
+    X, y, _ = sales()
+    labels = np.digitize(y, np.quantile(y, [0.3, 0.7]))
+    is_known = labels[:1500] < 2
+    poor_model, model = (DecisionTreeClassifier(max_depth=3, random_state=0) for _ in range(2))
+    poor_model.fit(X[:1500][is_known], labels[:1500][is_known])
+    model.fit(X[:1500], labels[:1500])
+    rows = []
+    for models in ({"a": poor_model, "b": model}, {"b": model, "a": poor_model}):
+        holdout = ReusableHoldout(X[1500:], labels[1500:], correlation="time", random_state=0)
+        rows += differences(holdout.final_report(models, compare="a", scoring=scoring))
+    assert rows[0].proven == rows[1].proven
 
 
 def test_a_recipe_is_refitted_on_all_earlier_records():
