@@ -79,11 +79,14 @@ def test_bad_lists_are_named():
     assert check_correlation([None, P1]).n_records is None
 
 
+# few groups, and one table for two holdouts
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 def test_approximate_interim_intervals_of_a_list_count_groups_not_records():
     rng = np.random.default_rng(0)
-    groups = np.repeat(np.arange(300), 2)
-    X = rng.normal(size=(300, 3))[groups]
-    y = (X[:, 0] + rng.normal(size=300)[groups] > 0).astype(int)
+    groups = np.repeat(np.arange(600), 2)
+    X = rng.normal(size=(600, 3))[groups]
+    y = (X[:, 0] + rng.normal(size=600)[groups] > 0).astype(int)
     intervals = []
     for correlation in (Groups(groups), [Groups(groups)]):
         search = ReusableHoldoutSearchCV(
