@@ -634,9 +634,7 @@ class ScoredRecords:
         low, high = measure.score_range
         statistic = measure.metric.unit_statistic._replace(left_out=MEAN_LEFT_OUT)
         scores = low + (high - low) * unit_scores
-        has_no_outcomes = (
-            self.y.dtype.kind == "f" or self.y.ndim > 1 or statistic.outcome_masks is None
-        )
+        has_no_outcomes = self.y.ndim > 1 or statistic.outcome_masks is None
         y = np.zeros(len(unit_scores)) if has_no_outcomes else self.label_codes(row_models)[0]
         return statistic, y, -scores if statistic.is_negated else scores
 

@@ -1121,6 +1121,17 @@ def test_methods_count_records_groups_and_subgroups():
     assert "half=0 (50 groups" in methods
 
 
+@pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])
+def test_labels_that_are_floats_give_the_rows_of_integers(scoring):
+    X, y = make_classification(900, weights=[0.97], flip_y=0.0, random_state=0)
+    rows = []
+    for labels in (y, y.astype(float)):
+        model = LogisticRegression(C=0.01).fit(X[:400], labels[:400])
+        report = ReusableHoldout(X[400:], labels[400:]).final_report(model, scoring=scoring)
+        rows.append(report.rows[0])
+    assert rows[0].approximate == pytest.approx(rows[1].approximate)
+
+
 def test_top_k_accuracy_of_tied_probabilities_is_that_of_scikit_learn():
     X, y = make_classification(900, n_classes=4, n_informative=6, random_state=0)
     tree = DecisionTreeClassifier(random_state=0).fit(X[:400], y[:400])
