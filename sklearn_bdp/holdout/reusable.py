@@ -47,7 +47,7 @@ from sklearn_bdp.release.query_batch import (
 from sklearn_bdp.report.final import load_report, report_and_close
 from sklearn_bdp.report.in_time import align_predictions, clip_errors_in_time
 from sklearn_bdp.report.measures import check_fitted, check_predictions
-from sklearn_bdp.report.plan import out_of_fold_errors
+from sklearn_bdp.report.plan import out_of_fold_errors, training_targets_of
 from sklearn_bdp.utils.hashing import column_names, content_key, data_digest, records_digest
 from sklearn_bdp.utils.html import Card
 from sklearn_bdp.utils.process import LIVE_HOLDOUTS
@@ -211,7 +211,7 @@ class ReusableHoldout:
         training_targets : array-like, default=None
             Public targets, such as those of the training set. They determine the classes, in the
             order of columns of probabilities, and the range of errors of a regression. ``None``:
-            if predictions are between 0 and 1 and targets are integers, the classes are 0 and 1.
+            probabilities are of the classes 0 and 1, and an error is raised if targets are others.
         **parameters : object
             As for :class:`~sklearn_bdp.ReusableHoldout`.
 
@@ -740,8 +740,9 @@ class ReusableHoldout:
         ----------
         y_pred : array-like of shape (n,), (n, n_classes) or (n, n_outputs)
             Labels, numbers, or a column of probabilities for each class, in the order of the
-            holdout records. For several outputs, a column for each: labels, scores of labels, or
-            numbers.
+            holdout records. Columns are the sorted classes of the training targets, as in
+            ``classes_``. Without training targets, they are 0 and 1. For several outputs, a column
+            for each: labels, scores of labels, or numbers.
         scoring : str, BoundedMetric, scorer or None, default=None
             A metric that needs predictions only; ``None``: accuracy. Public targets
             (:meth:`from_targets`) determine the classes, and bound regression errors.
@@ -778,14 +779,20 @@ class ReusableHoldout:
         if self._context.dry_run_sample is not None:
             _, public_targets = self._context.dry_run_sample
         y_pred = align_predictions("y_pred", y_pred, self)
-        # Returns the predictions of ``y_pred`` at positions of records, as a model does.
-        predictor = check_predictions(
-            y_pred, self.y, public_targets, name=name, submitter=submitter
-        )
         training_targets = None
         checked_predictions = self._check_training_predictions(training_predictions, public_targets)
         if checked_predictions is not None:
             training_targets, *_ = checked_predictions
+        class_targets = training_targets_of(self, None)
+        # Returns the predictions of ``y_pred`` at positions of records, as a model does.
+        predictor = check_predictions(
+            y_pred,
+            self.y,
+            public_targets,
+            class_targets=training_targets if class_targets is None else class_targets,
+            name=name,
+            submitter=submitter,
+        )
         # If the predictor has classes, public targets are not needed. Their class counts are not
         # those of a training set.
         has_classes = hasattr(predictor, "classes_") and as_labels(self.y).ndim == 1
@@ -863,7 +870,8 @@ class ReusableHoldout:
         y = as_labels(training_targets)
         if public_targets is None:
             public_targets = y
-        predictor = check_predictions(y_pred, y, public_targets)
+        class_targets = training_targets_of(self, None)
+        predictor = check_predictions(y_pred, y, public_targets, class_targets=class_targets)
         return y, predictor, np.asarray(groups[0]) if groups else None
 
     def _reference_of_predictions(self, metric, y, predictor, groups):
@@ -1032,9 +1040,10 @@ class ReusableHoldout:
             random patient; records under a level of privacy, because its noise is added to means
             over records.
         training : tuple (X, y) or (X, y, groups), default=None
-            Training records. They determine the range of targets and the classes. Estimators are
-            cross-validated on them to estimate the variance of scores and differences, which can
-            make proven intervals narrower.
+            Training records. They determine the range of targets and the classes, which are the
+            columns of probabilities in sorted order. Estimators are cross-validated on them to
+            estimate the variance of scores and differences, which can make proven intervals
+            narrower.
         joint : bool, default=True
             Whether the intervals of a family contain their expected scores at the same time. If
             False, the confidence level is that of each interval alone, and several intervals are

@@ -882,7 +882,9 @@ def check_fitted(model: Any, X: Any) -> None:
         raise
 
 
-def checked_model(name: str, model: Any, X: Any, y: Any, y_train: Any) -> Any:
+def checked_model(
+    name: str, model: Any, X: Any, y: Any, y_train: Any, *, class_targets: Any = None
+) -> Any:
     """Return a checked model, or checked predictions as a :class:`PrecomputedPredictions`.
 
     Parameters
@@ -892,9 +894,12 @@ def checked_model(name: str, model: Any, X: Any, y: Any, y_train: Any) -> Any:
     model : estimator, PrecomputedPredictions or array-like
         Fitted model, or predictions of the holdout records. PrecomputedPredictions are not checked.
     X, y : array-like
-        Holdout records and their targets. Only their types and shapes are read.
+        Holdout records and their targets. Only their types and shapes are read, and whether all
+        targets are 0 or 1.
     y_train : array-like or None
         Training targets, if known.
+    class_targets : array-like, default=None
+        Public targets that determine the classes of probabilities; by default ``y_train``.
 
     Raises
     ------
@@ -913,15 +918,14 @@ def checked_model(name: str, model: Any, X: Any, y: Any, y_train: Any) -> Any:
     if any(hasattr(model, method) for method in ("predict", "predict_proba", "fit")):
         check_fitted(model, X)
         return model
-    return _checked_predictions(name, model, y, y_train)
+    return _checked_predictions(name, model, y, y_train, class_targets)
 
 
-def _checked_predictions(predictions_name, predictions, y, y_train):
+def _checked_predictions(predictions_name, predictions, y, y_train, class_targets):
     """Return checked predictions of all records as a :class:`PrecomputedPredictions`.
 
-    Raise TypeError or ValueError for unsuitable predictions, without quoting any. ``y``: holdout
-    targets, of which only the type and the shape are read. ``y_train``: training targets, None if
-    not known.
+    Raise TypeError or ValueError for unsuitable predictions, without quoting any. Arguments are
+    those of :func:`checked_model`.
     """
     _check_length(predictions_name, predictions, len(y))
     check_supported_values(predictions_name, predictions)
@@ -937,9 +941,7 @@ def _checked_predictions(predictions_name, predictions, y, y_train):
             f"{values.size:,} are not. Predict these records, too, or fill them, as in "
             "np.where(np.isfinite(y_pred), y_pred, y_train.mean()). The holdout was not queried."
         )
-    classes = classes_of(None, y_train)
-    if y_train is None:
-        classes = _implied_classes(predictions_name, values, target_kind=targets.dtype.kind)
+    classes = _classes_of_predictions(predictions_name, values, targets, y_train, class_targets)
     checked_predictions = PrecomputedPredictions(values, classes)
     known_labels = np.asarray(getattr(checked_predictions, "classes_", ())).tolist()
     if values.ndim == 2:
@@ -974,18 +976,64 @@ def _check_length(predictions_name, predictions, n):
         )
 
 
-def _implied_classes(predictions_name, values, *, target_kind):
+def _classes_of_predictions(predictions_name, values, targets, y_train, class_targets):
+    """Return the classes of predictions, in the order of columns of probabilities.
+
+    None for numbers, and for a table of probabilities of the classes 0 and 1. ``values``: the
+    predictions. Other arguments, and errors, are those of :func:`checked_model`.
+    """
+    if class_targets is None:
+        class_targets = y_train
+    if values.ndim == 2 and class_targets is not None:
+        return _sorted_classes(class_targets)
+    if y_train is not None:
+        return classes_of(None, y_train)
+    if class_targets is not None and targets.dtype.kind in "iub" and _are_fractions(values):
+        return _sorted_classes(class_targets)
+    return _implied_classes(predictions_name, values, targets)
+
+
+def _sorted_classes(y):
+    """Return the sorted classes of targets, as those of a classifier that is fitted on them.
+
+    Whole numbers are integers.
+    """
+    classes = np.unique(as_labels(y))
+    if classes.dtype.kind == "f" and not (classes % 1.0).any():
+        classes = classes.astype(int)
+    return classes.tolist()
+
+
+def _are_fractions(values):
+    """Return whether predictions of one column are in [0, 1], and not all of them are 0 or 1."""
+    if values.ndim == 2 or values.dtype.kind != "f":
+        return False
+    is_fraction = (values > 0.0) & (values < 1.0)
+    return bool(is_fraction.any() and (is_fraction | np.isin(values, [0.0, 1.0])).all())
+
+
+def _implied_classes(predictions_name, values, targets):
     """Return ``[0, 1]`` if predictions may be labels or probabilities of these classes, else None.
 
-    ``values``: the predictions. ``target_kind``: NumPy kind of the targets' type, such as "i" or
-    "f". Raise ValueError unless predictions and targets are both numbers, or neither is.
+    ``values``: the predictions. ``targets``: those of the holdout. Raise ValueError unless
+    predictions and targets are both numbers, or neither is; and for probabilities, if targets are
+    other numbers than 0 and 1.
     """
+    target_kind = targets.dtype.kind
     has_number_targets = target_kind in "iubf"
     if (values.dtype.kind in "iubf") != has_number_targets:
         raise ValueError(
             f"{predictions_name} must hold labels like the targets, which are "
             f"{'numbers' if has_number_targets else 'text'}, or chances of known classes. "
             f"{_NAME_CLASSES}"
+        )
+    has_chances = values.ndim == 2 or (target_kind in "iub" and _are_fractions(values))
+    if has_chances and has_number_targets and not np.isin(targets, [0, 1]).all():
+        raise ValueError(
+            f"predictions {predictions_name!r} are probabilities of unknown classes: labels of the "
+            "holdout are numbers other than 0 and 1. Name all classes: from_targets(y, "
+            "training_targets=[...]), answer_predictions(training_predictions=(y, y_pred)) or "
+            "final_report(training=(X, y)). The holdout was not queried."
         )
     may_be_binary = target_kind in "iub" and values.min() >= 0 and values.max() <= 1
     return [0, 1] if values.ndim == 1 and may_be_binary else None
@@ -1033,7 +1081,9 @@ def _are_probabilities(values):
     return bool(np.abs(values.sum(axis=1) - 1.0).max() <= _PROBABILITY_ERROR)
 
 
-def check_predictions(y_pred: Any, y: Any, y_train: Any, **texts: str | None) -> Any:
+def check_predictions(
+    y_pred: Any, y: Any, y_train: Any, *, class_targets: Any = None, **texts: str | None
+) -> Any:
     """Return checked predictions of the holdout records; errors do not quote any of them.
 
     Parameters
@@ -1041,9 +1091,11 @@ def check_predictions(y_pred: Any, y: Any, y_train: Any, **texts: str | None) ->
     y_pred : array-like
         Predictions.
     y : array-like
-        Holdout targets. Only their type and shape are read.
+        Holdout targets. Only their type and shape are read, and whether all of them are 0 or 1.
     y_train : array-like or None
         Training targets, or other public targets of the same classes.
+    class_targets : array-like, default=None
+        Public targets that determine the classes of probabilities; by default ``y_train``.
     **texts : str or None
         Names of the submitter and of the submission, by name of their parameter in messages.
 
@@ -1063,4 +1115,4 @@ def check_predictions(y_pred: Any, y: Any, y_train: Any, **texts: str | None) ->
             raise TypeError(f"{parameter} must be a text of 1 to 200 characters or None.")
     if any(hasattr(y_pred, method) for method in ("predict", "predict_proba", "fit")):
         raise TypeError("y_pred must be predictions, not a model: score(model, ...) takes models.")
-    return checked_model("y_pred", y_pred, None, y, y_train)
+    return checked_model("y_pred", y_pred, None, y, y_train, class_targets=class_targets)

@@ -358,7 +358,7 @@ def make_report_plan(
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     is_private = holdout.account.settings.is_private
     _check_joint(joint, is_private)
-    y_train = _training_targets(holdout, training)
+    y_train = training_targets_of(holdout, training)
     past_records = _records_before(holdout, training, scheme)
     resolved = _resolve_models(
         estimators, cv_scores, compare, refit_every, holdout, y_train, past_records
@@ -973,7 +973,7 @@ def _subgroup_labels(column_name, labels, n):
 # -- training targets, and errors that would occur after closing ----------------------------------
 
 
-def _training_targets(holdout, training):
+def training_targets_of(holdout, training):
     """Return training targets, or an array with their classes or range; None if unknown.
 
     They are those of the caller, else made from a summary in the ledger: each class as often as in

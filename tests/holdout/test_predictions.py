@@ -192,6 +192,72 @@ def test_probabilities_of_undeclared_classes_are_rejected():
     assert len(holdout.history()) == 0
 
 
+NUMBER_LABELS = {"1, 2": Y + 1, "-1, 1": 2 * Y - 1, "1.0, 2.0": Y + 1.0}
+#: Probabilities of the smaller and of the larger label, which is predicted for most records of it.
+CHANCES = np.column_stack([0.9 - 0.8 * GOOD, 0.1 + 0.8 * GOOD])
+
+
+@pytest.mark.parametrize("y", NUMBER_LABELS.values(), ids=NUMBER_LABELS)
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "neg_brier_score"])
+def test_columns_of_probabilities_are_the_sorted_classes_of_training_targets(y, scoring):
+    """They were read as probabilities of the classes 0 and 1."""
+    expected_row = from_targets(random_state=0).final_report(CHANCES, scoring=scoring).rows[0]
+    expected = from_targets(random_state=0).answer_predictions(CHANCES, scoring=scoring)
+    public_holdout = ReusableHoldout.from_targets(y, training_targets=y[:100], random_state=0)
+    answers = [
+        public_holdout.answer_predictions(CHANCES, scoring=scoring),
+        ReusableHoldout.from_targets(y, random_state=0).answer_predictions(
+            CHANCES, scoring=scoring, training_predictions=(y[:100], CHANCES[:100])
+        ),
+    ]
+    for answer in answers:
+        assert (answer.value, answer.lower, answer.upper) == pytest.approx(
+            (expected.value, expected.lower, expected.upper)
+        )
+    rows = [
+        public_holdout.final_report({"m": CHANCES}, scoring=scoring).rows[0],
+        ReusableHoldout(np.zeros((N, 1)), y, random_state=0)
+        .final_report({"m": CHANCES}, scoring=scoring, training=(np.zeros((100, 1)), y[:100]))
+        .rows[0],
+    ]
+    for row in rows:
+        assert row.value == pytest.approx(expected_row.value)
+        assert row.lower < expected_row.value < row.upper
+
+
+@pytest.mark.parametrize("y", NUMBER_LABELS.values(), ids=NUMBER_LABELS)
+def test_probabilities_of_unknown_number_labels_are_rejected_before_any_charge(y, path):
+    holdout = ReusableHoldout.from_targets(y, ledger=path)
+    rejected = [CHANCES] if y.dtype.kind == "f" else [CHANCES, CHANCES[:, 1]]
+    for predictions in rejected:
+        with refused(ValueError, "training_targets=[...]", "0", "1"):
+            holdout.answer_predictions(predictions, scoring="roc_auc")
+        with refused(ValueError, "training_targets=[...]", "0", "1"):
+            holdout.final_report({"m": predictions}, scoring="roc_auc")
+    assert len(holdout.history()) == 0
+    assert holdout.information_spent == 0.0
+    assert not hasattr(holdout, "report_")
+    with refused(ValueError, "3 classes", "2"):
+        ReusableHoldout.from_targets(y, training_targets=[1, 2, 3]).answer_predictions(CHANCES)
+
+
+def test_probabilities_of_one_column_are_of_the_larger_training_label():
+    expected = from_targets(random_state=0).answer_predictions(CHANCES[:, 1], scoring="roc_auc")
+    answer = ReusableHoldout.from_targets(Y + 1, random_state=0).answer_predictions(
+        CHANCES[:, 1], scoring="roc_auc", training_predictions=(Y[:100] + 1, CHANCES[:100, 1])
+    )
+    assert (answer.value, answer.lower, answer.upper) == pytest.approx(
+        (expected.value, expected.lower, expected.upper)
+    )
+    numbers = np.clip(CHANCES[:, 1] + 0.05 * RNG.normal(size=N), 0.0, 1.0)  # of a regression
+    answer = ReusableHoldout.from_targets(numbers, random_state=0).answer_predictions(
+        CHANCES[:, 1],
+        scoring="neg_mean_absolute_error",
+        training_predictions=(numbers, CHANCES[:, 1]),
+    )
+    assert answer.lower < -np.mean(np.abs(numbers - CHANCES[:, 1])) < answer.upper
+
+
 def test_labels_are_reported_by_accuracy():
     assert from_targets().final_report({"a": Y}).rows[0].metric == "accuracy"
 
