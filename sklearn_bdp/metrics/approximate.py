@@ -252,10 +252,14 @@ class ApproximateMetric(BoundedMetric):
     reference: TrainingReference | None = dataclasses.field(default=None, repr=False, compare=False)
 
     is_mean: ClassVar[bool] = False
-    n_predicted_classes: ClassVar[int | None] = 1  # the class that ``predict`` names
     methods: ClassVar[tuple[str, ...]] = ()
 
     # -- predictions ------------------------------------------------------------------------------
+
+    @property
+    def n_predicted_classes(self) -> int | None:
+        """Number of classes that count as predicted for each record: the predicted one."""
+        return 1
 
     @property
     def uses_predictions_only(self) -> bool:  # type: ignore[override] # it depends on the scorer

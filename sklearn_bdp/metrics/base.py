@@ -194,9 +194,6 @@ class Metric:
     #: Whether the score is, up to a constant, a proportion: records contribute 0 or 1 to a mean, or
     #: to both counts of a ratio.
     is_binary: ClassVar[bool] = False
-    #: Number of classes that count as predicted for each record. The mean hit rate of K classes is
-    #: by chance this number divided by K. None: the chance level is not known.
-    n_predicted_classes: ClassVar[int | None] = None
     #: Whether a final report can have skill scores: minus the score is then a mean loss.
     is_loss: ClassVar[bool] = False
     #: Whether predictions must be above 0.
@@ -206,6 +203,15 @@ class Metric:
     bounds_differences: ClassVar[bool] = False
     #: Computes the score without each sampling unit, for approximate intervals.
     unit_statistic: ClassVar[Statistic] = GENERIC
+
+    @property
+    def n_predicted_classes(self) -> int | None:
+        """Number of classes that count as predicted for each record.
+
+        The mean hit rate of K classes is by chance this number divided by K. None: the chance level
+        is not known. A property, because keys of queries contain constants of classes.
+        """
+        return None
 
     @classmethod
     def build(

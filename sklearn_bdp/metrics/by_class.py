@@ -383,7 +383,6 @@ class BalancedAccuracy(ClassMetric):
     is replaced by one of class ``l``, the score changes by at most :math:`1/(K f_k) + 1/(K f_l)`.
     """
 
-    n_predicted_classes: ClassVar[int | None] = 1
     reads_labels: ClassVar[bool] = True
     unit_statistic: ClassVar[Statistic] = Statistic(
         "labels",
@@ -392,6 +391,11 @@ class BalancedAccuracy(ClassMetric):
         confusion_outcomes,
         min_tested_alphas=(0.005, 0.002),
     )
+
+    @property
+    def n_predicted_classes(self) -> int | None:
+        """Number of classes that count as predicted for each record: the predicted one."""
+        return 1
 
     def for_report(self, estimator, y):
         # Limits are valid given the labels, so that classes may follow from them.
@@ -422,9 +426,13 @@ class Recall(RatioOfCounts, ClassMetric):
     pos_label: object = 1
 
     options: ClassVar[tuple[str, ...]] = ("pos_label",)
-    n_predicted_classes: ClassVar[int | None] = 1
     reads_labels: ClassVar[bool] = True
     has_fixed_denominator: ClassVar[bool] = True
+
+    @property
+    def n_predicted_classes(self) -> int | None:
+        """Number of classes that count as predicted for each record: the predicted one."""
+        return 1
 
     @staticmethod
     def counts(actual, predicted):
@@ -491,13 +499,17 @@ class RocAuc(ClassMetric):
     if it is negative. This is its smallest contribution, and the bound is the same.
     """
 
-    n_predicted_classes: ClassVar[int | None] = 1
     _is_binary_only: ClassVar[bool] = True
     _kind: ClassVar[str] = "pairs"
     methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
     unit_statistic: ClassVar[Statistic] = Statistic(
         "scores", auc_left_out, "unit", class_outcomes, min_tested_alphas=(0.001, 0.001)
     )
+
+    @property
+    def n_predicted_classes(self) -> int | None:
+        """Number of classes that count as predicted for each record: the predicted one."""
+        return 1
 
     def for_report(self, estimator, y):
         # Every record that is not positive counts as negative, as in the value.

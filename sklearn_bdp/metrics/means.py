@@ -163,12 +163,16 @@ class Accuracy(MeanMetric):
     """Share of the records whose prediction equals the target, in all outputs."""
 
     is_binary: ClassVar[bool] = True
-    n_predicted_classes: ClassVar[int | None] = 1
     target_types: ClassVar[tuple[str, ...]] = _LABEL_TARGETS
     reads_labels: ClassVar[bool] = True
     bounds_differences: ClassVar[bool] = True
     unit_statistic: ClassVar[Statistic] = HIT_SHARE
     _multioutput: ClassVar[bool] = True
+
+    @property
+    def n_predicted_classes(self) -> int | None:
+        """Number of classes that count as predicted for each record: the predicted one."""
+        return 1
 
     def record_scores(self, estimator, X, y):
         is_correct = equal(respond(estimator, X, self.methods), y)
@@ -195,9 +199,13 @@ class HammingScore(Accuracy):
 
     score_range: ClassVar[tuple[float, float]] = (-1.0, 0.0)
     is_binary: ClassVar[bool] = False
-    n_predicted_classes: ClassVar[int | None] = None
     bounds_differences: ClassVar[bool] = True
     unit_statistic: ClassVar[Statistic] = GENERIC
+
+    @property
+    def n_predicted_classes(self) -> int | None:
+        """None: the chance level is not known."""
+        return None
 
     def record_scores(self, estimator, X, y):
         is_correct = equal(respond(estimator, X, self.methods), y)
@@ -225,7 +233,7 @@ class TopKAccuracy(MeanMetric):
     k: int = 2
 
     @property
-    def n_predicted_classes(self) -> int:  # type: ignore[override] # it depends on an option
+    def n_predicted_classes(self) -> int | None:
         """Number of classes that count as correct predictions: ``k``."""
         return self.k
 
