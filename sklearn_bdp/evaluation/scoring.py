@@ -29,7 +29,7 @@ from sklearn_bdp.ledger.ledger import SystemNote
 from sklearn_bdp.metrics import PerRecordScore
 from sklearn_bdp.metrics.approximate import ApproximateMetric
 from sklearn_bdp.metrics.error_clips import CLIP_NOTE, has_undeclared_range
-from sklearn_bdp.metrics.label_checks import check_counted_class
+from sklearn_bdp.metrics.label_checks import check_counted_class, check_not_sum
 from sklearn_bdp.metrics.scorers import scorer_metric
 from sklearn_bdp.release.certificate import HoldoutCertificate, SelectedScore
 from sklearn_bdp.release.guarantee import (
@@ -270,8 +270,8 @@ class SearchMetrics:
     def _set_secondary_metrics(self, holdout_split):
         """Set ``secondary``: the metrics that do not rank and can be verified.
 
-        Raises ValueError for a metric that cannot be verified because it is undefined for the
-        training labels.
+        Raises ValueError for a metric that cannot be verified because it is a sum over records, or
+        undefined for the training labels.
         """
         for name, scoring in self.scoring_by_name.items():
             if name == self.name:
@@ -281,6 +281,7 @@ class SearchMetrics:
                     warnings.simplefilter("ignore")
                     self.secondary[name] = _make_metric(self.search, scoring, holdout_split)
             except (TypeError, ValueError):  # it cannot be verified
+                check_not_sum(scoring)
                 check_counted_class(scoring, holdout_split.y)
 
     def _make_scorers(self):

@@ -38,7 +38,7 @@ from sklearn_bdp.metrics.base import (
 )
 from sklearn_bdp.metrics.confusion import confusion_scores
 from sklearn_bdp.metrics.influence import influence_on_score, record_losses
-from sklearn_bdp.metrics.label_checks import check_counted_class
+from sklearn_bdp.metrics.label_checks import check_counted_class, check_not_sum
 from sklearn_bdp.metrics.ratios import RatioMetric
 from sklearn_bdp.metrics.score_functions import (
     TARGETS_NEAR_ZERO,
@@ -1142,8 +1142,8 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
     TypeError
         If ``scoring`` is none of these.
     ValueError
-        If no scorer has the name, if the scorer would select the worst model, or if it is undefined
-        for the labels.
+        If no scorer has the name, if the scorer is a sum over records, if it would select the worst
+        model, or if it is undefined for the labels.
     """
     scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
     if not callable(scorer):
@@ -1158,6 +1158,7 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
             f"scoring={function_name} is a function of targets and predictions. Set the name of "
             f"the metric, or scoring=make_scorer({function_name}). The holdout was not queried."
         )
+    check_not_sum(scorer)
     _check_sign(scorer)
     check_counted_class(scoring, y)
     name = scoring if isinstance(scoring, str) else getattr(function or scorer, "__name__", "")

@@ -1,4 +1,4 @@
-"""Check that a scorer is defined for the labels of the training targets."""
+"""Check that a scorer is not a sum, and is defined for the labels of the training targets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,30 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp.metrics.base import as_labels
+
+
+def check_not_sum(scoring: Any) -> None:
+    """Raise if a scorer of scikit-learn is a sum over records instead of a mean.
+
+    Parameters
+    ----------
+    scoring : object
+        A scorer; anything else passes, and so does a scorer of a caller's own function.
+
+    Raises
+    ------
+    ValueError
+        If the scorer is made from a function of scikit-learn with ``normalize=False``.
+    """
+    function = getattr(scoring, "_score_func", None)
+    function_name = getattr(function, "__name__", "")
+    is_sum = not getattr(scoring, "_kwargs", {}).get("normalize", True)
+    if is_sum and getattr(sklearn.metrics, function_name, None) is function:
+        raise ValueError(
+            f"scoring must be a mean over records, got {function_name} with normalize=False, a sum "
+            "that grows with their number. Set normalize=True in make_scorer. The holdout was not "
+            "queried."
+        )
 
 
 def check_counted_class(scoring: Any, y: ArrayLike | None) -> None:

@@ -26,6 +26,7 @@ from sklearn_bdp.metrics.approximate import (
     approximate_metric,
 )
 from sklearn_bdp.metrics.base import METRICS, BoundedMetric, as_labels
+from sklearn_bdp.metrics.label_checks import check_not_sum
 from sklearn_bdp.metrics.means import ClippedError
 from sklearn_bdp.metrics.per_record import PerRecordScore
 from sklearn_bdp.metrics.registry import available_metrics
@@ -163,11 +164,12 @@ def check_scoring(scoring: Any) -> None:
     Raises
     ------
     TypeError, ValueError
-        For instance for a name of no metric, a metric of final reports only or a scorer that
-        requests metadata.
+        For instance for a name of no metric, a metric of final reports only, a sum over records or
+        a scorer that requests metadata.
     """
     if scoring is None or isinstance(scoring, BoundedMetric | PerRecordScore):
         return
+    check_not_sum(scoring)
     if not _is_scorer(scoring) or requests_metadata(scoring):
         parse_scorer(scoring)  # raises, except for a name of `available_metrics`
 

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics.base import METRICS, BoundedMetric, as_labels
+from sklearn_bdp.metrics.label_checks import check_not_sum
 from sklearn_bdp.metrics.per_record import PerRecordScore
 from sklearn_bdp.metrics.registry import available_metrics, check_forecast
 from sklearn_bdp.metrics.score_functions import SCORE_FUNCTIONS, rejected_name
@@ -306,8 +307,8 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
     UnboundedMetricError
         If no bound is proven for the scorer.
     TypeError, ValueError
-        If ``scorer`` is neither a string nor callable, or the name is not that of a metric that
-        ranks candidates.
+        If ``scorer`` is neither a string nor callable, if it is a sum over records, or if the name
+        is not that of a metric that ranks candidates.
     """
     if isinstance(scorer, str):
         if scorer not in available_metrics():
@@ -320,6 +321,7 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
             "scoring must be one name, scorer, PerRecordScore or None (each metric is a query "
             f"of its own), got {type(scorer).__name__}."
         )
+    check_not_sum(scorer)
     score_function = getattr(scorer, "_score_func", None)
     function_name = getattr(score_function or scorer, "__name__", type(scorer).__name__)
     name = None

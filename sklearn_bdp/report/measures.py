@@ -29,6 +29,7 @@ from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.intervals.jackknife import GENERIC
 from sklearn_bdp.metrics.approximate import ApproximateMetric
 from sklearn_bdp.metrics.base import METRICS, BoundedMetric, Metric, as_labels, score_rows
+from sklearn_bdp.metrics.label_checks import check_not_sum
 from sklearn_bdp.metrics.registry import metric_without_range
 from sklearn_bdp.metrics.scoring import get_metric
 from sklearn_bdp.metrics.statistics import HIT_SHARE, MEAN_LEFT_OUT
@@ -154,6 +155,7 @@ def resolve_measure(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> 
         If ``scoring`` is not a metric for this model.
     """
     _check_signature(scoring)
+    check_not_sum(scoring)
     if isinstance(scoring, ApproximateMetric):  # of a search
         scoring = scoring.scoring
     classes = classes_of(model, y)

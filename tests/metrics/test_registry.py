@@ -6,6 +6,7 @@ import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -14,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_bdp import HoldoutScorer, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore, available_metrics, default_metric, get_metric
 from sklearn_bdp.metrics.registry import planned_metric
@@ -251,7 +252,6 @@ def test_several_outputs_of_several_classes_are_rejected_at_once(name):
 @pytest.mark.parametrize(
     "scorer",
     [
-        sk.make_scorer(sk.accuracy_score, normalize=False),
         sk.make_scorer(sk.accuracy_score, greater_is_better=False),
         sk.make_scorer(sk.accuracy_score, sample_weight=np.ones(3)),
         sk.make_scorer(sk.balanced_accuracy_score, adjusted=True),
@@ -269,6 +269,48 @@ def test_several_outputs_of_several_classes_are_rejected_at_once(name):
 def test_other_callables_are_rejected(scorer):
     with refused(UnboundedMetricError, "scoring"):
         get_metric(scorer)
+
+
+PROBABILITIES = {"response_method": "predict_proba"}
+
+
+@pytest.mark.parametrize(
+    "scorer",
+    [
+        sk.make_scorer(sk.accuracy_score, normalize=False),
+        sk.make_scorer(sk.zero_one_loss, normalize=False, greater_is_better=False),
+        sk.make_scorer(sk.log_loss, normalize=False, greater_is_better=False, **PROBABILITIES),
+        sk.make_scorer(sk.top_k_accuracy_score, normalize=False, k=1, **PROBABILITIES),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_sums_over_records_are_rejected_before_a_query(scorer):
+    """Sums of training and holdout records differ by their numbers, and have no fixed range."""
+    X, y = load_iris(return_X_y=True)
+    y = (y == 2).astype(int)
+    model = LogisticRegression(max_iter=1000).fit(X[::2], y[::2])
+    search = ReusableHoldoutSearchCV(model, {"C": [1.0]}, scoring="accuracy", random_state=0)
+    search.fit(X, y)
+    holdout = ReusableHoldout(X[1::2], y[1::2], random_state=0)
+    two_metrics = {"accuracy": "accuracy", "sum": scorer}
+    calls = [
+        lambda: get_metric(scorer),
+        lambda: clone(search).set_params(scoring=scorer).fit(X, y),
+        lambda: clone(search).set_params(scoring=two_metrics, refit="accuracy").fit(X, y),
+        lambda: search.preview(scoring=scorer),
+        lambda: search.final_report(scoring=scorer),
+        lambda: HoldoutScorer(holdout, scorer),
+        lambda: holdout.score(model, scoring=scorer, training=(X[::2], y[::2])),
+        lambda: holdout.answer_predictions(model.predict(X[1::2]), scoring=scorer, cv_score=0.9),
+        lambda: holdout.final_report(model, scoring=["accuracy", scorer]),
+    ]
+    for call in calls:
+        with refused(ValueError, scorer._score_func.__name__, "normalize=False", "normalize=True"):
+            call()
+    assert len(holdout.history()) == 0
+    assert holdout.information_spent == 0.0
+    assert len(search.final_report().rows) == 1  # it is still open
+    assert get_metric(sk.make_scorer(sk.accuracy_score, normalize=True)).name == "accuracy"
 
 
 def test_scorers_that_request_sample_weights_are_rejected():
