@@ -469,9 +469,13 @@ class Recall(RatioOfCounts, ClassMetric):
 @register_metric("specificity")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Specificity(Recall):
-    """Recall of the negative class: of the two classes the one that is not ``pos_label``."""
+    """Recall of the negative class: of the two classes the one that is not ``pos_label``.
+
+    Records of other labels do not count, as in ``recall_score(labels=[neg_label])``.
+    """
 
     _is_binary_only: ClassVar[bool] = True
+    counts_negatives: ClassVar[bool] = True
 
     @staticmethod
     def counts(actual, predicted):

@@ -25,6 +25,8 @@ class RatioOfCounts:
     #: Whether the denominator does not depend on predictions, so that differences of two models
     #: are means over its records.
     has_fixed_denominator: ClassVar[bool] = False
+    #: Whether the score is a share of the other class of two, in which no other label counts.
+    counts_negatives: ClassVar[bool] = False
     #: ``"share"`` if the score is the proportion of hits, ``"f1"`` if it is F1 of that.
     ratio_kind: ClassVar[RatioKind] = "share"
     #: Largest contribution of a record to the denominator.
@@ -135,6 +137,8 @@ class Precision(RatioMetric):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NegativePredictiveValue(RatioMetric):
     """Share of the records predicted as negative that are negative."""
+
+    counts_negatives: ClassVar[bool] = True
 
     @staticmethod
     def counts(actual, predicted):

@@ -71,6 +71,7 @@ class Measure:
     name: str  # as rows name it
     metric: Any  # a Metric
     pos_label: Any = None  # the class that is counted; None without one
+    neg_label: Any = None  # the other class of two if the metric is a share of it, else None
     note: str = ""  # sentence on arguments that would give it a proven interval; may be empty
 
     @property
@@ -163,7 +164,12 @@ def resolve_measure(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> 
     rangeless_metric, pos_label = _metric_without_range(scoring, scorer)
     if rangeless_metric is not None and rangeless_metric.is_ratio and n_outputs == 1:
         _check_class(rangeless_metric.name, pos_label, classes)
-        return Measure(name=rangeless_metric.name, metric=rangeless_metric, pos_label=pos_label)
+        return Measure(
+            name=rangeless_metric.name,
+            metric=rangeless_metric,
+            pos_label=pos_label,
+            neg_label=_neg_label(rangeless_metric, pos_label, classes),
+        )
     metric: Metric | None
     note = ""
     try:
@@ -183,6 +189,17 @@ def resolve_measure(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> 
     if not _reads_one_class(metric):
         return Measure(name=metric.name, metric=metric, note=note)
     return _measure_of_one_class(metric, pos_label, classes)
+
+
+def _neg_label(metric, pos_label, classes):
+    """Return the class that is not ``pos_label`` if a ratio is a share of it, else None.
+
+    ``classes``: list of the classes, or None if they are unknown. Unless there are two, the result
+    is None, and every other label than ``pos_label`` is negative.
+    """
+    if not metric.counts_negatives or classes is None or len(classes) != 2:
+        return None
+    return classes[1 - classes.index(pos_label)]
 
 
 def _measure_of_one_class(metric, pos_label, classes):
@@ -493,9 +510,12 @@ class ScoredRecords:
     def _positives(self, measure, model_name):
         """Return masks of the actual and of the predicted positives, of shape (n,).
 
-        A record that the model fails on counts as predicted wrongly.
+        A record that the model fails on counts as predicted wrongly. If the metric is a share of
+        one of two classes, records of a third label are no negatives.
         """
         actual = is_label(self.y, measure.pos_label)
+        if measure.neg_label is not None:
+            actual = ~is_label(self.y, measure.neg_label)
         predicted = self.predictions(model_name, "is_positive", measure.pos_label)
         return actual, np.where(np.isnan(predicted), ~actual, predicted == 1.0)
 

@@ -197,6 +197,35 @@ def test_an_unknown_label_is_outside_the_classes_of_the_model():
     assert [row.value for row in rows.rows] == pytest.approx(expected_scores)
 
 
+@pytest.mark.parametrize("uses_predictions", [False, True])
+def test_shares_of_the_negative_class_leave_out_an_unknown_label(uses_predictions):
+    """Report, answer and intervals are about scikit-learn's scores of the class 0."""
+    X, y = data(4000)
+    y_train = y[:1000]
+    X, y = X[1000:], np.where(np.arange(1000, 4000) % 3 == 0, 7, y[1000:])
+    model = Ranks()
+    predicted = model.predict(X)
+    holdout = ReusableHoldout(X, y, random_state=0)
+    answer = holdout.score(model, 0.7, scoring="specificity")
+    report = holdout.final_report(
+        predicted if uses_predictions else model,
+        scoring=["specificity", "negative_predictive_value"],
+        training=(np.zeros((1000, 2)), y_train) if uses_predictions else None,
+    )
+    specificity, predictive_value = (
+        score(y, predicted, labels=[0], average="macro")
+        for score in (recall_score, precision_score)
+    )
+    assert answer.lower < specificity < answer.upper
+    for row, expected in zip(report.rows, (specificity, predictive_value), strict=True):
+        assert row.value == pytest.approx(expected)
+        for lower, upper in (row.proven, row.approximate):
+            assert lower < expected < upper
+    n_hits = np.sum((y == 0) & (predicted == 0))
+    expected_counts = [((n_hits, n_counted),) for n_counted in (sum(y == 0), sum(predicted == 0))]
+    assert [row.counts for row in report.rows] == expected_counts
+
+
 def difference_row(models, scoring, X, y, **report_options):
     """Return the row on the difference of the second and the first of two models."""
     report = ReusableHoldout(X, y, random_state=0).final_report(
