@@ -1151,7 +1151,6 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
             "scoring must be a name, a scorer or a function (estimator, X, y), got "
             f"{type(scoring).__name__}."
         )
-    function = getattr(scorer, "_score_func", None)
     function_name = getattr(scorer, "__name__", "")
     if getattr(sklearn.metrics, function_name, None) is scorer:
         raise TypeError(
@@ -1161,6 +1160,27 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
     check_not_sum(scorer)
     _check_sign(scorer)
     check_counted_class(scoring, y)
+    return unchecked_metric(scoring, scorer, y)
+
+
+def unchecked_metric(scoring: Any, scorer: Any, y: ArrayLike) -> ApproximateMetric:
+    """Return the approximate metric of a scorer that may have any sign and positive class.
+
+    Parameters
+    ----------
+    scoring : str or callable
+        Name of the scorer, or the scorer itself.
+    scorer : callable
+        The scorer.
+    y : array-like
+        Targets that can determine the range of losses.
+
+    Returns
+    -------
+    ApproximateMetric
+        The metric.
+    """
+    function = getattr(scorer, "_score_func", None)
     name = scoring if isinstance(scoring, str) else getattr(function or scorer, "__name__", "")
     digest = object_digest(scorer if function is None else (function, scorer._sign, scorer._kwargs))
     public_range = PublicRange(0.0, 1.0, is_open=True)  # of an unknown function
@@ -1211,11 +1231,14 @@ def _public_range(scorer, y):
 
     If the score function has no fixed range, the range follows from the training targets ``y``.
     """
-    facts = score_function(_sklearn_function_name(scorer))
+    function_name = _sklearn_function_name(scorer)
+    facts = score_function(function_name)
     if facts.public_range is not None:
         return facts.public_range
-    if scorer._sign == 1 and facts.is_bounded:
-        return PublicRange(0.0, 1.0, is_open=False)
+    is_bounded = facts is not UNKNOWN and facts.is_bounded
+    if is_bounded and not function_name.endswith(_LOSS_SUFFIXES):
+        lower = min(float(scorer._sign), 0.0)
+        return PublicRange(lower, lower + 1.0, is_open=False)
     constant_score = _absolute_score_of_constant(scorer, y)
     range_length = (
         WORST_LOSS * constant_score

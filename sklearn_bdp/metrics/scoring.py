@@ -381,15 +381,30 @@ def _unsupported_setting(scorer, metric_name):
     The text is empty if nothing differs.
     """
     metric_class: Any = METRICS[metric_name]
-    response_method = scorer._response_method
-    methods = response_method if isinstance(response_method, list | tuple) else (response_method,)
     if scorer._sign != (-1 if metric_name.startswith("neg_") else 1):
         return "the wrong greater_is_better (it would look for the worst model)"
-    if tuple(methods) != metric_class.methods:
-        return f"response_method={response_method!r}"
+    if response_methods(scorer) != metric_class.methods:
+        return f"response_method={scorer._response_method!r}"
     if requests_metadata(scorer):
         return "sample weights or other metadata"
     return ""
+
+
+def response_methods(scorer: Any) -> tuple[str, ...]:
+    """Return the names of the methods of a model that a scorer may call, in order of preference.
+
+    Parameters
+    ----------
+    scorer : object
+        A scorer, or another function ``(estimator, X, y)``.
+
+    Returns
+    -------
+    tuple of str
+        Empty for functions other than scorers of scikit-learn.
+    """
+    methods = getattr(scorer, "_response_method", ())
+    return (methods,) if isinstance(methods, str) else tuple(methods)
 
 
 def requests_metadata(scorer: Any) -> bool:

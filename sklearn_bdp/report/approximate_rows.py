@@ -11,7 +11,7 @@ from sklearn.metrics import get_scorer, max_error, median_absolute_error
 from sklearn_bdp.intervals.dates import about_training_mean, date_row, median_row, too_few_dates
 from sklearn_bdp.intervals.jackknife import SKILL, ApproximateRow, approximate_row, public_refusal
 from sklearn_bdp.intervals.medians import median_error_row
-from sklearn_bdp.metrics.approximate import approximate_metric
+from sklearn_bdp.metrics.approximate import unchecked_metric
 from sklearn_bdp.metrics.base import BoundedMetric
 from sklearn_bdp.metrics.means import ClippedError
 from sklearn_bdp.report.final_report import FEW_ERRORS
@@ -243,7 +243,7 @@ class ApproximateRows:
         is_one_score = len(statement.models) == 1 and not (statement.subgroups or statement.skill)
         if scorer is None or not is_one_score or not hasattr(scorer, "_score_func"):
             return row
-        metric = approximate_metric(scorer, self.records.y)
+        metric = unchecked_metric(scorer, scorer, self.records.y)
         has_limits = math.isfinite(row.lower) and math.isfinite(row.upper)
         is_in_range = has_limits and metric.lower <= row.lower <= row.upper <= metric.upper
         if metric.is_open or is_in_range:  # open: scores may lie outside of the public range

@@ -31,7 +31,7 @@ from sklearn_bdp.metrics.approximate import ApproximateMetric
 from sklearn_bdp.metrics.base import METRICS, BoundedMetric, Metric, as_labels, score_rows
 from sklearn_bdp.metrics.label_checks import check_not_sum
 from sklearn_bdp.metrics.registry import metric_without_range
-from sklearn_bdp.metrics.scoring import get_metric
+from sklearn_bdp.metrics.scoring import get_metric, response_methods
 from sklearn_bdp.metrics.statistics import HIT_SHARE, MEAN_LEFT_OUT
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 from sklearn_bdp.utils.validation import check_supported_values, check_targets
@@ -315,7 +315,7 @@ def _metric_without_range(scoring, scorer):
 
 
 def _scorer_identity(scorer):
-    """Return the function, sign and arguments that identify a scorer.
+    """Return the function, sign, arguments and response methods that identify a scorer.
 
     Arguments ``pos_label`` and ``zero_division`` are left out, and so are those equal to "binary".
     """
@@ -325,7 +325,7 @@ def _scorer_identity(scorer):
         if name not in _OWN_SCORER_ARGUMENTS and value != "binary"
     }
     score_function = getattr(scorer, "_score_func", scorer)
-    return score_function, getattr(scorer, "_sign", None), arguments
+    return score_function, getattr(scorer, "_sign", None), arguments, response_methods(scorer)
 
 
 def _check_class(metric_name, pos_label, classes):

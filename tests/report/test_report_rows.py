@@ -16,10 +16,15 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, make_classificat
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import (
+    accuracy_score,
     average_precision_score,
+    balanced_accuracy_score,
+    brier_score_loss,
     confusion_matrix,
     f1_score,
+    fbeta_score,
     get_scorer,
+    log_loss,
     make_scorer,
     matthews_corrcoef,
     precision_score,
@@ -182,6 +187,98 @@ def test_the_class_that_counts_is_pos_label(score):
     scoring = make_scorer(score, pos_label="yes")
     [row] = ReusableHoldout(X, labels, random_state=0).final_report(model, scoring=scoring).rows
     check_row_of_positive_class(row, score, labels, model.predict(X), "yes")
+
+
+class OtherDecisionScores(Ranks):
+    """A model whose decision function orders records otherwise than its probabilities."""
+
+    def decision_function(self, X):
+        return np.asarray(X)[:, 1] * np.sin(9.0 * np.asarray(X)[:, 0])
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        make_scorer(score, response_method=method)
+        for score in (roc_auc_score, average_precision_score)
+        for method in ("predict", "predict_proba", "decision_function")
+    ]
+    + [
+        make_scorer(score, response_method=method, greater_is_better=False)
+        for score in (log_loss, brier_score_loss)
+        for method in ("predict", "predict_proba")
+    ]
+    + [
+        make_scorer(roc_auc_score, response_method=methods)
+        for methods in (
+            ("decision_function", "predict_proba"),
+            ["predict_proba", "decision_function"],
+        )
+    ],
+    ids=str,
+)
+def test_a_row_has_the_value_of_its_scorer_for_each_response_method(scoring):
+    X, y = data()
+    model = OtherDecisionScores()
+    [row] = ReusableHoldout(X, y, random_state=0).final_report(model, scoring=scoring).rows
+    assert row.value == pytest.approx(scoring(model, X, y))
+    assert row.lower < row.value < row.upper
+
+
+@pytest.mark.parametrize("labels", [(0, 1, 2), ("low", "middle", "high")])
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        get_scorer("average_precision"),
+        make_scorer(f1_score, average="macro"),
+        make_scorer(recall_score, average="micro"),
+        make_scorer(accuracy_score, greater_is_better=False),
+        make_scorer(balanced_accuracy_score, greater_is_better=False),
+    ],
+    ids=str,
+)
+def test_scorers_of_three_classes_and_of_either_sign_are_reported(scoring, labels):
+    X, y, *_ = four_classes()
+    y = np.array(labels)[np.minimum(y, 2)]
+    model = LogisticRegression().fit(X[:500], y[:500])
+    holdout = ReusableHoldout(X[500:], y[500:], random_state=0)
+    [row] = holdout.final_report(model, scoring=scoring).rows
+    assert row.value == pytest.approx(scoring(model, X[500:], y[500:]))
+    assert row.lower < row.value < row.upper
+
+
+def test_intervals_of_negated_scores_mirror_those_of_the_scores():
+    """Few predictions are wrong, so that limits count pseudo records."""
+    X, y, *_ = four_classes()
+    y = (X[:, 0] > 0).astype(int)
+    y[:2] = 1 - y[:2]
+    model = DecisionTreeClassifier(max_depth=1, random_state=0).fit(X, y)
+    rows = [
+        ReusableHoldout(X, y, random_state=0)
+        .final_report(
+            model, scoring=make_scorer(f1_score, average="macro", greater_is_better=is_positive)
+        )
+        .rows[0]
+        for is_positive in (True, False)
+    ]
+    assert 0.99 < rows[0].value < rows[0].upper <= 1.0
+    assert [rows[1].lower, rows[1].upper] == pytest.approx([-rows[0].upper, -rows[0].lower])
+
+
+@pytest.mark.parametrize("uses_training", [True, False])
+def test_a_scorer_that_is_undefined_for_the_labels_is_rejected_before_the_report(uses_training):
+    X, y = data()
+    y = np.array(["no", "yes"])[y]
+    holdout = ReusableHoldout(X, y, random_state=0)
+    training = (X[:200], y[:200]) if uses_training else None
+    with refused(ValueError, "pos_label", "holdout"):
+        holdout.final_report(
+            Ranks(classes=("no", "yes")),
+            scoring=make_scorer(fbeta_score, beta=2.0),
+            training=training,
+        )
+    assert holdout.information_spent == 0.0
+    assert holdout.final_report(Ranks(classes=("no", "yes")), scoring="accuracy").rows
 
 
 def test_an_unknown_label_is_outside_the_classes_of_the_model():
