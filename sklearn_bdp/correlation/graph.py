@@ -242,10 +242,10 @@ class DependencyGraph(GraphModel, Groups):
         Raises
         ------
         TypeError
-            If ``edges`` is a graph, a mapping or no sequence.
+            If ``edges`` is a graph, a dict, a text or not iterable.
         ValueError
-            If an end is not a node or is a missing value, or if ``edges`` have another shape, can
-            be read in two ways or are texts.
+            If an end is not a node or is a missing value, if ``edges`` have another shape or can be
+            read in two ways, or if one of them is a text.
 
         Examples
         --------

@@ -571,7 +571,7 @@ def edges_between(edges: Any, *, n_nodes: int | None = None, nodes: Any = None) 
     Raises
     ------
     TypeError
-        If ``edges`` is a graph, a mapping or no sequence.
+        If ``edges`` is a graph, a dict, a text or not iterable.
     ValueError
         If ``edges`` can be read in two ways, has another shape, or holds neither positions nor
         names, if a name is missing, or if ``n_nodes`` does not match.

@@ -58,7 +58,7 @@ class NetworkModel(GraphModel):
     def _set_network(
         self, matrix, *, nodes=None, factors=(), given_rest=False, prefix="", caveats=()
     ):
-        """Set all attributes and freeze.
+        """Set all attributes but ``_to_estimate``, which must be set before, and freeze.
 
         ``matrix``: CSR matrix of edge diameters in nats. ``nodes``: :class:`NodeNames` of the
         records, or None. ``factors``: pairs ``(scope, table)`` of a Bayesian network; ``scope`` is

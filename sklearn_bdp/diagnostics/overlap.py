@@ -384,7 +384,8 @@ class TrainingRowRegistry:
             n_shared, max_by_chance = count_shared_rows(
                 safe_indexing(X_scored, unknown_indices), y_unknown, X_holdout, y_holdout
             )
-            # If records of the fit are all distinct, equality by chance is excluded.
+            # If holdout records differ from each other and from all known ones, equality by chance
+            # is excluded.
             if n_shared == unknown_indices.size:
                 holdout_digests = row_digests(X_holdout, None if y_unknown is None else y_holdout)
                 fit_digests = np.concatenate([holdout_digests, known_digests])
@@ -569,7 +570,8 @@ def row_digests(X, y=None, *, names=None):
     TypeError or ValueError for data that cannot be hashed.
     """
     if sp.issparse(X):
-        nonzero_cells = X.tocoo()
+        nonzero_cells = X.tocoo(copy=True)
+        nonzero_cells.sum_duplicates()
         digests = np.zeros(X.shape[0], np.uint64)
         column_salts = np.array([_salt(str(column)) for column in range(X.shape[1])], np.uint64)
         hashes = _hash_cells(nonzero_cells.data, column_salts[nonzero_cells.col])

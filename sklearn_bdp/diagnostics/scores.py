@@ -582,6 +582,7 @@ def check_later_rows(model, X, dates, *, name):
     if len(unique_dates) < MIN_TRAINING_ROWS:
         return
     n_batch_dates = max(4, MAX_BATCH_SIZE * len(unique_dates) // len(dates))
+    n_batch_dates = min(n_batch_dates, len(unique_dates))
     batch_dates = unique_dates[(len(unique_dates) - n_batch_dates) // 2 :][:n_batch_dates]
     batch_indices = np.flatnonzero(np.isin(dates, batch_dates))
     is_late = dates[batch_indices] > batch_dates[(len(batch_dates) - 1) // 2]
@@ -660,9 +661,10 @@ class BatchDependenceCheck:
     def check_model(self, model, X):
         """Check whether predictions of a fitted model depend on other rows, once for each kind.
 
-        Warn at the first finding. If ``dates`` were given, raise ValueError at a finding instead.
-        Models with the same components from outside scikit-learn are of one kind. Models without
-        such components are not checked, and at most 12 kinds are. ``X``: training rows with the
+        Warn at the first finding. If ``dates`` were given, raise ValueError instead if predictions
+        depend on rows of later dates. Models with the same components from outside scikit-learn are
+        of one kind. Models without such components, and those with the class names of an earlier
+        finding, are not checked, and at most 12 kinds are. ``X``: training rows with the
         columns that the model was fitted on.
         """
         components = non_sklearn_components(model)

@@ -41,12 +41,12 @@ SMALLEST_TESTED_ALPHA = 1e-4
 
 
 class InfluenceSpread(NamedTuple):
-    """Spread of a metric's influence values on the training set, in units of [0, 1].
+    """Spread of a metric's influence values on some records, in units of [0, 1].
 
     Parameters
     ----------
     center : float
-        Score of pooled predictions of training records, at which the spread was estimated. For
+        Score of pooled predictions of these records, at which the spread was estimated. For
         metrics of a confusion matrix, it is computed with added pseudo records.
     deviation : float
         Standard deviation of the influence of one sampling unit, or a larger number.

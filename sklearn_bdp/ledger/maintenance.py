@@ -23,7 +23,7 @@ from sklearn_bdp.ledger.records import canonical, parse_json
 
 
 def list_ledgers(location: Any) -> list[Any]:
-    """Return the locations of the ledgers in a folder or a database.
+    """Return the locations of the ledgers in a folder or in a schema of a database.
 
     A path that is not a folder and a URL with ``holdout=`` are returned without a check.
 
@@ -206,8 +206,8 @@ def _read_contents(backend: Backend) -> LedgerContents:
 def _create(backend, header, header_digest, rows, *, head):
     """Create a ledger, verify it, and return ``head``; delete the ledger if verification fails.
 
-    ``head``: number and digest of the last of ``rows``. Raises LedgerError if the backend has a
-    ledger already.
+    ``head``: expected number and digest of the head, from ``header_digest`` and ``rows``. Raises
+    LedgerError if the backend has a ledger already.
     """
     if not backend.create(header, header_digest, rows):
         raise _exists_error(backend)

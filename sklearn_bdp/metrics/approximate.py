@@ -811,7 +811,7 @@ class ApproximateMetric(BoundedMetric):
         return ""
 
     def _rare_label_reason(self, predictions, n_holdout_records):
-        """Return a clause if a label has too few records or correct predictions, else "".
+        """Return a clause if a label has too few records or true positives, else "".
 
         Targets are indicators of shape (n_records, n_labels).
         """

@@ -46,7 +46,9 @@ class Task:
     n_queries: int  # largest number of queries
     budget: int  # largest number of "above" answers
     beta: float  # failure probability of all answers together
-    c: float | None  # budget honesty, a fraction of the error; None: not guaranteed
+    #: Budget honesty: queries with smaller deviations than ``c`` times the error spend no budget.
+    #: None: not guaranteed.
+    c: float | None
 
     @classmethod
     def checked(cls, n, model, *, n_queries, budget, beta, c):
@@ -88,7 +90,7 @@ class Design:
     scales: tuple = (0.0, 0.0, 0.0)  # noise scales of threshold, query and answer
     resolution: float = 0.0  # width of cells; 0 without cells
     dp_epsilon: float = math.inf  # DP level of the whole transcript, in nats
-    c: float | None = None  # budget honesty, a fraction of the error; None: not guaranteed
+    c: float | None = None  # budget honesty of the task; None: not guaranteed
     route: str = ""  # name of the route that certifies the error; empty until it is known
     mechanism: object = None  # Thresholdout, or None
     notes: tuple = ()  # sentences for the certificate
@@ -328,8 +330,8 @@ def configured_design(task, mechanism, route):
 def _best_configured_division(task, mechanism, route):
     """Return the :class:`Design` of a mechanism with the smallest error; None if no route applies.
 
-    Designs with the budget honesty of the task are preferred to designs without it. ``route``:
-    "best" (all routes), "transcript" or "bdp".
+    Designs that guarantee budget honesty at ``task.c`` are preferred to designs that do not.
+    ``route``: "best" (all routes), "transcript" or "bdp".
     """
     dp_epsilon = math.inf
     if mechanism.noise == "laplace":
@@ -356,7 +358,7 @@ def _best_configured_division(task, mechanism, route):
 
 
 def _possible_divisions(task, dp_epsilon, half_width, mechanism):
-    """Yield one :class:`Design` of a mechanism with the budget honesty of the task, one without.
+    """Yield one :class:`Design` of a mechanism that guarantees budget honesty, one that does not.
 
     The former is left out if the threshold of the mechanism is too low for it, or if the task asks
     for none. ``dp_epsilon``: DP level of the mechanism in nats, infinite for none; ``half_width``:

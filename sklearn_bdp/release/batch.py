@@ -437,9 +437,9 @@ def _cells(batch, release, variance_cells, *, theorem):
     """Return the released cells and the public inputs of a batch by their names in the ledger.
 
     Cells are intervals of scores. An input that is the same for all queries is one value instead of
-    a list. ``variance_cells``: pairs of the position of a query whose variance was queried and the
-    number of the confirmed limit, or None; None without a plan of such queries. ``theorem``: "code"
-    or "leakage".
+    a list, except for the variances. ``variance_cells``: pairs of the position of a query whose
+    variance was queried and the number of the confirmed limit, or None; None without a plan of such
+    queries. ``theorem``: "code" or "leakage".
     """
     public_inputs = {
         "training_sizes": batch.training_sizes,

@@ -235,7 +235,7 @@ def _details(certificate):
     if mechanism.spending:
         yield "spending", mechanism.spending
     yield "parts, query near 1/2", _components_text(certificate)
-    if mechanism.resolution > 0:
+    if mechanism.resolution > 0:  # 0: each query has cells of its own
         yield "answers rounded to", f"cells of {mechanism.resolution:.3g}"
     if mechanism.states_privacy:
         privacy = privacy_text(certificate.dp_epsilon, certificate.bdp_epsilon)

@@ -862,8 +862,9 @@ class GradedRelease:
     def _narrow(self, positions, low, high, half_width, margin):
         """Intersect the cells of these positions, with and without noise margins, with new ones.
 
-        ``low``, ``high``: ends of the new cells, without noise margins. ``half_width``: their
-        nominal half-widths. ``margin``: noise margins, in units of [0, 1].
+        A new cell replaces an earlier one that it does not meet. ``low``, ``high``: ends of the new
+        cells, without noise margins. ``half_width``: their nominal half-widths. ``margin``: noise
+        margins, in units of [0, 1].
         """
         release = self.release
         stored_ends = (

@@ -108,7 +108,7 @@ class LedgerConnection:
     def _open(self) -> Ledger:
         """Return the opened ledger.
 
-        Raise ProcessBoundaryError if it is in the memory of another process.
+        Raise ProcessBoundaryError if this object was unpickled without its ledger in memory.
         """
         if self._ledger is None:
             if self.path is None:

@@ -863,7 +863,8 @@ def _stored_name(cls, name):
 def _added_members(cls):
     """Return pairs of names and members of an installed class, sorted by name.
 
-    The members are functions that code of the user put into the class, and constants.
+    The members are constants, and functions other than ``fit`` that code of the user put into the
+    class.
     """
     names_and_members = []
     for name, member in vars(cls).items():
@@ -1112,7 +1113,7 @@ def fingerprint(model, classes):
     """Return a tuple that identifies the state of an object and its ``classes`` in this process.
 
     It contains the digest of a pickle. None if the object cannot be pickled, or if code of the user
-    has added functions to the installed ``classes``.
+    has added functions other than ``fit`` to the installed ``classes`` or their bases.
     """
     sha256 = hashlib.sha256()
     pickler = pickle.Pickler(types.SimpleNamespace(write=sha256.update), protocol=5)

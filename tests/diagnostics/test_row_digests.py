@@ -119,3 +119,10 @@ def test_the_holdout_itself_is_found_in_populations_with_equal_records():
 def test_incomparable_rows_are_not_counted():
     assert count_shared_rows(X[:, :3], Y, X_HOLDOUT, Y_HOLDOUT) == (0, 0)
     assert count_shared_rows([[1, 2], [3]], [0, 1], X_HOLDOUT, Y_HOLDOUT) == (0, 0)
+
+
+def test_repeated_entries_of_sparse_records_are_added():
+    repeated = sp.coo_array(([1.0, 2.0, 5.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 3))
+    expected = row_digests(repeated.toarray()).tolist()
+    assert row_digests(repeated).tolist() == expected
+    assert repeated.nnz == 3

@@ -12,6 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain, TimeOrdered, check_correlation
+from sklearn_bdp.diagnostics.scores import check_later_rows
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
 from sklearn_bdp.holdout import ExpertSettings
@@ -158,6 +159,16 @@ def test_models_that_use_later_rows_are_rejected_before_any_query(function):
     fit_search(X, y, make_pipeline(FunctionTransformer(trailing), LogisticRegression()))
     declared = MarkovChain.from_autocorrelation_time(50.0)
     fit_search(X, y, model, correlation=declared)
+
+
+def test_later_rows_are_found_in_few_training_rows():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x0": rng.normal(size=46)}, index=pd.date_range("2026-01-01", periods=46))
+    model = make_pipeline(FunctionTransformer(less_mean), LogisticRegression())
+    model.fit(X, (X["x0"] > 0).astype(int))
+    for n_rows in (16, 30, 46):
+        with refused(ValueError, "FunctionTransformer"):
+            check_later_rows(model, X[:n_rows], np.arange(n_rows), name="FunctionTransformer")
 
 
 class WithinDay(ClassifierMixin, BaseEstimator):
