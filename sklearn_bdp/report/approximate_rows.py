@@ -69,7 +69,8 @@ class ApproximateRows:
             for subgroup in statement.subgroups or ("",)
         ]
         if len(scores) == 1:
-            return float(scores[0])
+            score = float(scores[0])
+            return statement.measure.zero_division if math.isnan(score) else score
         first_score, second_score = scores
         return float(second_score - first_score)
 

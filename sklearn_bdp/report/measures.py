@@ -73,6 +73,7 @@ class Measure:
     pos_label: Any = None  # the class that is counted; None without one
     neg_label: Any = None  # the other class of two if the metric is a share of it, else None
     note: str = ""  # sentence on arguments that would give it a proven interval; may be empty
+    zero_division: float = math.nan  # score of a ratio if no record is in the denominator
 
     @property
     def is_mean(self) -> bool:
@@ -169,6 +170,7 @@ def resolve_measure(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> 
             metric=rangeless_metric,
             pos_label=pos_label,
             neg_label=_neg_label(rangeless_metric, pos_label, classes),
+            zero_division=_zero_division(scorer),
         )
     metric: Metric | None
     note = ""
@@ -326,6 +328,12 @@ def _scorer_identity(scorer):
     }
     score_function = getattr(scorer, "_score_func", scorer)
     return score_function, getattr(scorer, "_sign", None), arguments, response_methods(scorer)
+
+
+def _zero_division(scorer):
+    """Return the score that a scorer declares for divisions by zero, NaN if it declares none."""
+    declared_score = getattr(scorer, "_kwargs", {}).get("zero_division", "warn")
+    return math.nan if declared_score == "warn" else float(declared_score)
 
 
 def _check_class(metric_name, pos_label, classes):

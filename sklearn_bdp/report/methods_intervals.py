@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from sklearn_bdp.intervals.jackknife import GENERIC, RANK_RESPONSES, SKILL
@@ -118,14 +119,15 @@ def _count_sentences(report, proven_rows, letter_by_model_name):
         yield f"The proportion is {proportion_texts[0]}."
     elif proportion_texts:
         yield f"The proportions are {listed(proportion_texts)}."
-    undefined_rows = [row for row in rows_with_counts if row not in defined_rows]
-    if undefined_rows:
-        verb = "has" if len(undefined_rows) == 1 else "have"
-        estimates_text = listed(estimate_phrases(undefined_rows))
-        yield (
-            f"No record is in the denominator of {estimates_text}, which therefore {verb} no "
-            "estimate and an uninformative interval."
-        )
+    rows_without_records = [row for row in rows_with_counts if row not in defined_rows]
+    for has_value, estimate in ((False, "no estimate"), (True, "an estimate by convention")):
+        rows = [row for row in rows_without_records if math.isfinite(row.value) == has_value]
+        if rows:
+            verb = "has" if len(rows) == 1 else "have"
+            yield (
+                f"No record is in the denominator of {listed(estimate_phrases(rows))}, which "
+                f"therefore {verb} {estimate} and an uninformative interval."
+            )
 
 
 def _proportion_text(report, row, letter_by_model_name):

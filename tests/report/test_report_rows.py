@@ -1204,6 +1204,26 @@ def test_methods_state_that_a_denominator_is_zero():
     assert "No record is in the denominator of positive predictive value (precision)" in methods
 
 
+@pytest.mark.parametrize("correlation", [None, "groups"])
+@pytest.mark.parametrize("zero_division", [0, 1, np.nan, "warn"])
+def test_declared_scores_of_divisions_by_zero_are_scikit_learns(zero_division, correlation):
+    """Their interval is uninformative, and a difference from an undefined score is undefined."""
+    X, y = data()
+    constant = DummyClassifier(strategy="constant", constant=0).fit(X, y)
+    scorer = make_scorer(precision_score, zero_division=zero_division)
+    expected = math.nan if zero_division == "warn" else scorer(constant, X, y)
+    dependence = None if correlation is None else Groups(np.arange(len(y)) // 2)
+    report = ReusableHoldout(X, y, correlation=dependence).final_report(
+        DecisionTreeClassifier(max_depth=2).fit(X, y), scoring=scorer, compare=constant
+    )
+    _, row, difference = report.rows
+    assert (row.value, row.lower, row.upper) == pytest.approx((expected, 0.0, 1.0), nan_ok=True)
+    assert math.isnan(difference.value)
+    assert math.isnan(difference.lower)
+    estimate = "an estimate by convention" if zero_division in (0, 1) else "no estimate"
+    assert (estimate in report.methods()) == (correlation is None)
+
+
 def test_methods_define_metrics_of_calibration():
     X, y = data()
     model = LogisticRegression().fit(X[:200], y[:200])
