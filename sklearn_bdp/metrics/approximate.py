@@ -41,6 +41,7 @@ from sklearn_bdp.metrics.influence import influence_on_score, record_losses
 from sklearn_bdp.metrics.label_checks import check_counted_class, check_not_sum
 from sklearn_bdp.metrics.ratios import RatioMetric
 from sklearn_bdp.metrics.score_functions import (
+    SIGNED,
     TARGETS_NEAR_ZERO,
     UNKNOWN,
     UNKNOWN_SCORER,
@@ -1233,8 +1234,10 @@ def _public_range(scorer, y):
     """
     function_name = _sklearn_function_name(scorer)
     facts = score_function(function_name)
-    if facts.public_range is not None:
-        return facts.public_range
+    # Scores that are adjusted for chance are negative below it.
+    public_range = SIGNED if scorer._kwargs.get("adjusted", False) else facts.public_range
+    if public_range is not None:
+        return public_range
     is_bounded = facts is not UNKNOWN and facts.is_bounded
     if is_bounded and not function_name.endswith(_LOSS_SUFFIXES):
         lower = min(float(scorer._sign), 0.0)

@@ -71,7 +71,8 @@ class PublicRange(NamedTuple):
     is_open: bool
 
 
-_SIGNED = PublicRange(-1.0, 1.0, is_open=False)
+#: Range of scores that are negative below chance.
+SIGNED = PublicRange(-1.0, 1.0, is_open=False)
 _SKILL = PublicRange(1.0 - WORST_LOSS, 1.0, is_open=True)
 
 
@@ -158,12 +159,12 @@ SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
     # Classification, from predicted labels.
     "accuracy": ScoreFunction(form=ScoreForm.CONFUSION),
     "balanced_accuracy": ScoreFunction(form=ScoreForm.CONFUSION),
-    "cohen_kappa": ScoreFunction(form=ScoreForm.CONFUSION, public_range=_SIGNED),
+    "cohen_kappa": ScoreFunction(form=ScoreForm.CONFUSION, public_range=SIGNED),
     "f1": ScoreFunction(form=ScoreForm.CONFUSION, rejection=_DIVIDES_BY_COUNT, is_reported=True),
     "fbeta": ScoreFunction(form=ScoreForm.CONFUSION),
     "jaccard": ScoreFunction(form=ScoreForm.CONFUSION, rejection=_DIVIDES_BY_COUNT),
     "matthews_corrcoef": ScoreFunction(
-        form=ScoreForm.CONFUSION, rejection=_DIVIDES_BY_COUNT, public_range=_SIGNED
+        form=ScoreForm.CONFUSION, rejection=_DIVIDES_BY_COUNT, public_range=SIGNED
     ),
     "precision": ScoreFunction(
         form=ScoreForm.CONFUSION, rejection=_DIVIDES_BY_COUNT, is_reported=True
@@ -215,7 +216,7 @@ SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
     "max_error": ScoreFunction(rejection=_UNBOUNDED_CHANGE, no_interval=NO_TARGET),
     # Clustering.
     "adjusted_mutual_info": _clustering(is_bounded=False),
-    "adjusted_rand": _clustering(_SIGNED),
+    "adjusted_rand": _clustering(SIGNED),
     "completeness": _clustering(),
     "fowlkes_mallows": _clustering(),
     "homogeneity": _clustering(),

@@ -247,6 +247,15 @@ def test_scorers_of_three_classes_and_of_either_sign_are_reported(scoring, label
     assert row.lower < row.value < row.upper
 
 
+def test_the_interval_of_a_score_adjusted_for_chance_reaches_below_zero():
+    X, y = data()
+    model = Ranks(classes=(1, 0))
+    scoring = make_scorer(balanced_accuracy_score, adjusted=True)
+    [row] = ReusableHoldout(X, y, random_state=0).final_report(model, scoring=scoring).rows
+    assert row.value == pytest.approx(scoring(model, X, y))
+    assert row.lower < row.value < row.upper < 0.0
+
+
 def test_intervals_of_negated_scores_mirror_those_of_the_scores():
     """Few predictions are wrong, so that limits count pseudo records."""
     X, y, *_ = four_classes()
