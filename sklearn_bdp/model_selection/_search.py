@@ -191,7 +191,8 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
         ``rank_holdout_score``. ``cv_score`` is compared with the holdout. It is
         ``mean_test_score`` for means over records, unless these are nodes of a network: then
         training nodes may have weights, so that they see as many labeled neighbors in a fold as the
-        holdout nodes do. With several metrics also ``holdout_score_<name>``,
+        holdout nodes do. R² and explained variance compare targets and errors with their means in
+        the training set, not in the holdout. With several metrics also ``holdout_score_<name>``,
         ``holdout_lower_<name>``, ``holdout_upper_<name>``, ``holdout_interval_<name>`` and
         ``answered_from_<name>`` for each verified one.
     best_estimator_ : estimator

@@ -17,6 +17,7 @@ from sklearn.metrics import (
     get_scorer_names,
     make_scorer,
     mean_pinball_loss,
+    r2_score,
 )
 from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputClassifier
@@ -247,6 +248,17 @@ def test_the_same_search_with_another_grid_gets_the_recorded_answers(tmp_path):
             second_search.cv_results_[column][:3], first_search.cv_results_[column], rtol=1e-9
         )
     assert len(second_search.holdout_.history()) == 4
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_r2_of_a_search_is_about_the_training_mean_and_that_of_a_report_about_the_holdout_mean():
+    X, y, estimator, grid = problem("r2")
+    search = ReusableHoldoutSearchCV(estimator, grid, scoring="r2", random_state=0).fit(X, y)
+    training_mean = float(np.mean(y[search.train_indices_]))
+    assert f"from the training mean {training_mean:.3g}" in str(search.certificate_)
+    rows = search.holdout_indices_
+    expected = r2_score(y[rows], search.best_estimator_.predict(X[rows]))
+    assert search.final_report().rows[0].value == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore")
