@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import dataclasses
 import datetime
 import math
 import os
@@ -18,7 +19,6 @@ from sklearn import __version__ as sklearn_version
 
 from sklearn_bdp._ledger_page import ledger_page
 from sklearn_bdp._version import __version__
-from sklearn_bdp.accounting.spending import code_length, final_code_length
 from sklearn_bdp.exceptions import LedgerError
 from sklearn_bdp.holdout.config import check_ledger
 from sklearn_bdp.ledger._ledger_url import without_passwords
@@ -375,7 +375,7 @@ def _spending_over_time(ledger_state):
 
 
 def _forecast(ledger_state):
-    """Return pairs of label and interval half-width in units of [0, 1] for later queries.
+    """Return pairs of label and half-width, in units of [0, 1], for later queries and a report.
 
     Half-widths follow from Hoeffding's bound for the effective number of records, without noise, as
     if later batches spent 0 nats. The list is empty for a closed holdout.
@@ -391,16 +391,13 @@ def _forecast(ledger_state):
         return min(1.0, math.sqrt(log_inverse_alpha / (2.0 * calibration.n_effective)))
 
     def length_after(n_more_batches):
-        """Return the code length in nats of a query after ``n_more_batches`` further batches."""
-        return code_length(
-            released=totals.released,
-            batch_index=totals.number + 1 + n_more_batches,
-            spending=calibration.spending,
-        )
+        """Return the code length in nats of a query after further batches, without its rank."""
+        later_totals = dataclasses.replace(totals, number=totals.number + n_more_batches)
+        length, _ = next_code_length(later_totals, calibration)
+        return length
 
-    report_length = final_code_length(
-        released=totals.released, n_batches=totals.number, spending=calibration.spending
-    )
+    n_attempts = len(ledger_state.notes(SystemNote.CLOSING))
+    report_length, _ = next_code_length(totals, calibration, is_report=True, n_attempts=n_attempts)
     return [
         ("the next query", half_width(length_after(0))),
         ("a query after 10 more batches", half_width(length_after(10))),

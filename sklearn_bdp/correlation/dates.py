@@ -328,7 +328,7 @@ def index_dates(X: Any, name: str = "X") -> Array | None:
         return None
     dates = date_level(index)
     if dates is not None:
-        return _dates_of_index(dates, name, code=date_code(index, name))
+        return _dates_of_index(dates, name, index=index)
     has_levels_or_text = hasattr(index, "levels") or _holds_text(index)
     if not has_levels_or_text and index.is_monotonic_increasing and index.is_unique:
         return None
@@ -376,13 +376,14 @@ def sorting_advice(index: Any, name: str, *, others: str = "") -> str:
     )
 
 
-def _dates_of_index(dates, name, *, code):
+def _dates_of_index(dates, name, *, index):
     """Return ``dates``, an index, as :func:`date_numbers` does, in the order of the rows.
 
     Raises ValueError if a date is missing, or if the largest step back is at most an hour, as when
-    clocks are set back. ``name``: the parameter that holds the frame. ``code``: code whose value is
-    ``dates``.
+    clocks are set back. ``name``: the parameter that holds the frame. ``index``: index of the
+    frame, whose dates are ``dates``.
     """
+    code = date_code(index, name)
     if getattr(dates, "hasnans", False):
         raise ValueError(
             f"correlation='time' and chains need the date of each record, got dates in the "
@@ -395,7 +396,7 @@ def _dates_of_index(dates, name, *, code):
         raise ValueError(
             f"the index of {name} goes back by at most an hour. If clocks were set back, pass "
             f"{name}.tz_localize('Europe/Berlin', ambiguous='infer') with your zone. "
-            f"Otherwise, sort the records: {sorting_advice(dates, name)}."
+            f"Otherwise, sort the records: {sorting_advice(index, name)}."
         )
     return values
 
@@ -451,8 +452,8 @@ def _first_descent(values):
     """
     for i in range(1, len(values)):
         try:
-            descends = values[i] < values[i - 1]
-        except TypeError:  # values of several types
+            descends = bool(values[i] < values[i - 1])
+        except TypeError:  # values of several types, or missing ones
             return ""
         if descends:
             return f"{values[i]!r} follows {values[i - 1]!r} in row {i}"

@@ -137,7 +137,7 @@ class HoldoutSelectorBase(HoldoutEstimatorMixin, SelectorMixin, BaseEstimator):
 
         If both are frames, the columns of the holdout get the order of those of ``X``. With
         ``holdout=None`` all records are training records, and ``X_holdout`` is None.
-        ``estimator``: its type (classifier or not) determines whether a split may be stratified.
+        ``estimator``: its tags determine how records are indexed and whether targets are classes.
         """
         if self.holdout is None:
             if fit_data.X_val is not None or fit_data.times is not None or fit_data.has_horizon:

@@ -196,7 +196,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         X, y = self._check_data(X, y, X_val, y_val, groups=groups)
         _check_numeric(X)
         has_classes = _has_classes(y)
-        # Only the type of the estimator matters for the split.
+        # Only whether targets are classes matters here.
         estimator = DummyClassifier() if has_classes else DummyRegressor()
         holdout_split = self._split(estimator, FitData(X, y, X_val, y_val, groups))
         warn_undeclared_dependence(holdout_split)

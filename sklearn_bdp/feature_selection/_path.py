@@ -369,7 +369,7 @@ def _approximate_result(setup, model, X_test, y_test, classes):
     """Return the :class:`FoldResult` for a metric without a proven bound, or a traceback.
 
     Each record gets the score of the fold, in score units. With ``error_score="raise"`` an error is
-    raised instead. ``classes``: in which predictions are compared with chance, or None.
+    raised instead. ``classes``: sorted classes whose hit rates are compared with chance, or None.
     """
     metric = setup.metric
     predictions = None

@@ -2,11 +2,11 @@ r"""Statistics computed without each sampling unit: the values that a jackknife 
 
 Functions with the signature ``left_out(y, predictions, weights, unit_codes, n_units)`` return the
 statistic of all records and an array of shape ``(n_units,)``: the statistic without each unit.
-``unit_codes`` number the unit of each record (a record, group or date) from 0. ``weights`` are
-those of records: 0 outside a subgroup, else 1, or one over the size of the unit if all units weigh
-equally. Most statistics are computed in closed form. Some are computed again without each unit, or
-without each of at most :data:`MAX_BLOCKS` blocks of units. The array then has one entry for each
-block.
+``unit_codes`` number the unit of each record (a record, group, date or block of a chain) from 0.
+``weights`` are those of records: 0 for records that do not count, else 1, or one over the size of
+the unit if all units weigh equally. Most statistics are computed in closed form. Some are computed
+again without each unit, or without each of at most :data:`MAX_BLOCKS` blocks of units. The array
+then has one entry for each block.
 """
 
 from __future__ import annotations

@@ -475,7 +475,11 @@ class Specificity(Recall):
     """
 
     _is_binary_only: ClassVar[bool] = True
-    counts_negatives: ClassVar[bool] = True
+
+    @property
+    def counts_negatives(self) -> bool:
+        """Whether the score is a share of the other class of two: it is."""
+        return True
 
     @staticmethod
     def counts(actual, predicted):

@@ -25,13 +25,19 @@ class RatioOfCounts:
     #: Whether the denominator does not depend on predictions, so that differences of two models
     #: are means over its records.
     has_fixed_denominator: ClassVar[bool] = False
-    #: Whether the score is a share of the other class of two, in which no other label counts.
-    counts_negatives: ClassVar[bool] = False
     #: ``"share"`` if the score is the proportion of hits, ``"f1"`` if it is F1 of that.
     ratio_kind: ClassVar[RatioKind] = "share"
     #: Largest contribution of a record to the denominator.
     record_bound: ClassVar[float] = 1.0
     unit_statistic: ClassVar[Statistic]
+
+    @property
+    def counts_negatives(self) -> bool:
+        """Whether the score is a share of the other class of two, in which no other label counts.
+
+        A property, because keys of queries contain constants of classes.
+        """
+        return False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -138,7 +144,10 @@ class Precision(RatioMetric):
 class NegativePredictiveValue(RatioMetric):
     """Share of the records predicted as negative that are negative."""
 
-    counts_negatives: ClassVar[bool] = True
+    @property
+    def counts_negatives(self) -> bool:
+        """Whether the score is a share of the other class of two: it is."""
+        return True
 
     @staticmethod
     def counts(actual, predicted):

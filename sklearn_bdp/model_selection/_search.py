@@ -328,7 +328,7 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
                             "holdout was not queried."
                         )
             return ParameterGrid(param_grid)
-        # A resumed search samples the same candidates.
+        # Without random_state, the seed is that of the split, which a resumed search keeps.
         seed = self.random_state
         if seed is None:
             seed = getattr(self, "_sampling_seed", None)

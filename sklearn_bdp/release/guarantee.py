@@ -67,14 +67,14 @@ def _single_query_widths(
     elif settings.is_adaptive:
         code = PredictiveCode() if code is None else code.copy()
         code.start_batch()
-        _, drifts = code.predict(np.array([0.5]))
+        _, offset_deviations = code.predict(np.array([0.5]))
         half_widths = fine_half_width(
             cell_width_policy(totals, settings, model, length),
             code,
             predictions=0.5,
             deviation_at=lambda _: math.sqrt(0.25 / settings.n_effective),
             training_factor=2.0,
-            drift=drifts,
+            drift=offset_deviations,
             is_single_query=True,
         )
         threshold = cell_half_width = float(np.max(half_widths))
@@ -405,7 +405,8 @@ def _assumptions(account, ledger_state):
 def _assumption_on_memory(*, has_other_account):
     """Return the assumption on a holdout with its ledger in memory, as text.
 
-    ``has_other_account``: whether another holdout of the process answered about its records before.
+    ``has_other_account``: whether another holdout of the process, made of the same data, answered
+    queries before.
     """
     if has_other_account:
         return (

@@ -584,7 +584,7 @@ def check_data(X, y):
 
 
 def freeze_data(X):
-    """Return a deep copy of data; a NumPy array, and those of a sparse matrix, are read-only."""
+    """Return a deep copy of data; NumPy arrays, and those of sparse matrices, are read-only."""
     if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
         return copy_data(X)
     may_hold_objects = getattr(getattr(X, "dtype", None), "hasobject", True)
@@ -596,8 +596,8 @@ def freeze_data(X):
             frozen = copy.deepcopy(X)
     else:
         frozen = X.copy()
-    attribute_values = getattr(frozen, "__dict__", {}).values()  # arrays of a sparse matrix
-    for value in (frozen, *attribute_values):
+    attributes = getattr(frozen, "__dict__", {})  # of a sparse matrix; coordinates are a tuple
+    for value in (frozen, *attributes.values(), *attributes.get("coords", ())):
         if isinstance(value, np.ndarray):
             value.setflags(write=False)
     return frozen

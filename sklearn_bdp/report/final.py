@@ -108,7 +108,7 @@ def _fixed_values(statement):
     if dataclasses.is_dataclass(moments):
         moments = list(dataclasses.astuple(moments))
     recalls = [_fixed_values(recall) for recall in statement.recalls]
-    return [moments, statement.max_difference, statement.expected, *recalls]
+    return [moments, statement.difference_clip, statement.expected, *recalls]
 
 
 def _check_intervals(plan, holdout):

@@ -216,9 +216,9 @@ def make_refit_schedule(
     Raises
     ------
     TypeError, ValueError
-        If the holdout is not in time order, if ``past_records`` is None, if ``every`` is neither a
-        positive number of dates nor a span of time, or if it is a span of time and the records have
-        no dates of type ``datetime64``.
+        If the holdout does not have ``correlation="time"``, if ``past_records`` is None, if
+        ``every`` is neither a positive number of dates nor a span of time, or if it is a span of
+        time and the records have no dates of type ``datetime64``.
     """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.calendar is None or past_records is None:

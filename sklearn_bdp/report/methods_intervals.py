@@ -115,11 +115,14 @@ def _count_sentences(report, proven_rows, letter_by_model_name):
         row for row in rows_with_counts if all(denominator for _, denominator in row.counts)
     ]
     proportion_texts = [_proportion_text(report, row, letter_by_model_name) for row in defined_rows]
-    if len(proportion_texts) == 1:
+    if sum(len(row.counts) for row in defined_rows) == 1:
         yield f"The proportion is {proportion_texts[0]}."
     elif proportion_texts:
         yield f"The proportions are {listed(proportion_texts)}."
-    rows_without_records = [row for row in rows_with_counts if row not in defined_rows]
+    undefined_rows = [row for row in rows_with_counts if row not in defined_rows]
+    rows_without_class = [row for row in undefined_rows if len(row.counts) > 1]
+    rows_without_records = [row for row in undefined_rows if len(row.counts) == 1]
+    yield from map(_missing_class_sentence, rows_without_class)
     for has_value, estimate in ((False, "no estimate"), (True, "an estimate by convention")):
         rows = [row for row in rows_without_records if math.isfinite(row.value) == has_value]
         if rows:
@@ -128,6 +131,16 @@ def _count_sentences(report, proven_rows, letter_by_model_name):
                 f"No record is in the denominator of {listed(estimate_phrases(rows))}, which "
                 f"therefore {verb} {estimate} and an uninformative interval."
             )
+
+
+def _missing_class_sentence(row):
+    """Return a sentence on a mean over classes of which one has no record."""
+    name = metric_in_prose(row.metric)
+    subgroup_text = f" for {row.subgroup}" if row.subgroup else ""
+    return (
+        f"A class has no record in {name}{subgroup_text}, which therefore has no estimate; its "
+        "interval allows any recall of that class."
+    )
 
 
 def _proportion_text(report, row, letter_by_model_name):

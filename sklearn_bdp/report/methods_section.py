@@ -594,15 +594,15 @@ def _sentences_on_missing_intervals(report, letter_by_model_name):
             reason = row.notes[0] if row.notes else "The notes in the report state the reason."
             rows_by_reason.setdefault(reason, []).append(row)
     for reason, rows in rows_by_reason.items():
-        difference_rows = [
+        comparison_rows = [
             row for row in rows if PAIR.search(row.model) or " minus " in row.subgroup
         ]
         phrases = [
             f"{with_article(row)} of {short_name(report, row, letter_by_model_name)}"
             for row in rows
-            if row not in difference_rows
+            if row not in comparison_rows
         ]
-        phrases += estimate_phrases(difference_rows)
+        phrases += estimate_phrases(comparison_rows)
         estimates_text = listed(phrases)
         if len(phrases) > MAX_ESTIMATES:
             estimates_text = f"{len(rows)} estimates"

@@ -123,7 +123,7 @@ class Statement:
     proven: str = ""  # method of the proven interval, one of `metrics.proofs`; empty without one
     #: Expected moments, for proven limits: UnitMoments of units or dates, AucMoments of ROC AUC.
     moments: Any = _DEFAULT_MOMENTS
-    max_difference: float = 1.0  # larger differences, in units of [0, 1], are clipped to it
+    difference_clip: float = 1.0  # larger differences, in units of [0, 1], are clipped to it
     forecast_horizon: int = 1  # dates from the conditioning date to the score (theory G26)
     skill: bool = False  # whether it is a skill score: 1 - the ratio of losses
     #: Cross-validated score in [0, 1]; of two models half of 1 plus their difference. 0.5 if it is
@@ -1306,12 +1306,12 @@ def _with_moments(statement, plan, out_of_fold, variance=None):
     moments = _default_moments(statement, plan)
     if variance is not None and variance > 0.0:
         moments = moments._replace(variance=max(variance, 1e-4))
-    max_difference = 1.0
+    difference_clip = 1.0
     if out_of_fold is not None and not _has_predictions(statement, plan):
         # Default moments are valid, too: folds may have no unit of a row, or no score.
         with contextlib.suppress(ValueError, UndefinedScore):
-            moments, max_difference = _out_of_fold_moments(statement, plan, out_of_fold)
-    return dataclasses.replace(statement, moments=moments, max_difference=max_difference)
+            moments, difference_clip = _out_of_fold_moments(statement, plan, out_of_fold)
+    return dataclasses.replace(statement, moments=moments, difference_clip=difference_clip)
 
 
 def _with_auc_moments(statement, plan, out_of_fold):
@@ -1544,12 +1544,12 @@ def _out_of_fold_moments(statement, plan, out_of_fold):
         for model_name in statement.models
     ]
     numerators, denominators = contributions[0]
-    max_difference = 1.0
+    difference_clip = 1.0
     if len(contributions) == 2:
         model_numerators, _ = contributions[1]
         differences = model_numerators - numerators
-        max_difference = _difference_limit(differences, statement.measure.metric)
-        clipped_differences = np.clip(differences / max_difference, -1.0, 1.0)
+        difference_clip = _difference_limit(differences, statement.measure.metric)
+        clipped_differences = np.clip(differences / difference_clip, -1.0, 1.0)
         numerators = 0.5 * (denominators + clipped_differences)
     tested_rows = np.concatenate([fold.test_in_rows for fold in out_of_fold.folds])
     unit_labels = tested_rows
@@ -1566,7 +1566,7 @@ def _out_of_fold_moments(statement, plan, out_of_fold):
     # All subgroups are assumed to have the same size.
     subgroup_fraction = 1.0 / len(plan.masks) if statement.subgroups else 1.0
     moments = UnitMoments(center, subgroup_fraction * variance, subgroup_fraction * mean_count)
-    return moments, max_difference
+    return moments, difference_clip
 
 
 def _difference_limit(differences, metric):

@@ -64,8 +64,9 @@ class ProvenRows:
     def _limits_over_units(self, statement, log_alpha):
         """Return the limits, in score units, of a ratio of two sums over records.
 
-        Of two models, they are limits of the difference, the second minus the first. ``log_alpha``:
-        log of the failure probability of both limits together.
+        Of two models, they are limits of the difference, the second minus the first, with the
+        difference of each record clipped to ±``statement.difference_clip``. ``log_alpha``: log of
+        the failure probability of both limits together.
         """
         low, high = statement.measure.score_range
         range_length = high - low
@@ -73,9 +74,9 @@ class ProvenRows:
         numerators, denominators = contributions_per_model[-1]
         if len(contributions_per_model) == 2:
             baseline_numerators, _ = contributions_per_model[0]
-            scaled_differences = (numerators - baseline_numerators) / statement.max_difference
-            low = -statement.max_difference * range_length
-            range_length = 2.0 * statement.max_difference * range_length
+            scaled_differences = (numerators - baseline_numerators) / statement.difference_clip
+            low = -statement.difference_clip * range_length
+            range_length = 2.0 * statement.difference_clip * range_length
             # From [-1, 1] to [0, 1], where 1/2 is no difference.
             numerators = 0.5 * (denominators + np.clip(scaled_differences, -1.0, 1.0))
         unit_lower, unit_upper = self._unit_limits(statement, numerators, denominators, log_alpha)
@@ -109,7 +110,7 @@ class ProvenRows:
         """Return the number of records whose difference between models the proof clips."""
         (baseline_numerators, _), (numerators, _) = self._contributions(statement)
         differences = np.abs(numerators - baseline_numerators)
-        return int(np.count_nonzero(differences > statement.max_difference))
+        return int(np.count_nonzero(differences > statement.difference_clip))
 
     def counts(self, statement: Statement) -> list[list[int]]:
         """Return pairs [hits, records in the denominator] behind Clopper-Pearson limits of a row.

@@ -163,9 +163,9 @@ class RowEstimator:
         ``log_alpha_proven``: log of the failure probability of both proven ends together.
         """
         notes = []
-        if statement.max_difference < 1.0:
+        if statement.difference_clip < 1.0:
             low, high = statement.measure.score_range
-            clip = statement.max_difference * (high - low)  # in score units
+            clip = statement.difference_clip * (high - low)  # in score units
             n_clipped = self.proven.n_clipped_differences(statement)
             notes.append(
                 f"The proven interval counts differences beyond ±{clip:.3g} as that "

@@ -554,7 +554,8 @@ class ObjectHasher:
     pickles_are_complete : bool
         Whether no estimator that was hashed overrides how pickle reads its state.
     installed_classes : list of type
-        Installed classes of the objects, without those that code of the user added functions to.
+        Installed classes of the objects, without those that code of the user added
+        functions other than ``fit`` to.
     """
 
     def __init__(self, *, recipe=False, fitted=False):
