@@ -280,7 +280,7 @@ _SURPRISE_OF_RAISED_LIMIT = 0.1
 
 
 class ReleasedPair(NamedTuple):
-    """A cross-validated score, and the difference of the released score from it."""
+    """A cross-validated score, and the difference of the middle of its released range from it."""
 
     cv_score: float
     difference: float  # middle of the released range minus cv_score

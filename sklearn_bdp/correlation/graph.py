@@ -46,8 +46,8 @@ def read_graph(graph, *, reads_weights=False, nodelist=None):
     """Return a symmetric CSR matrix without diagonal, and the :class:`NodeNames` of its rows.
 
     ``graph``: argument of :func:`~sklearn_bdp.correlation.graph_input.read_edges`.
-    ``reads_weights``: whether entries are weights; otherwise all are 1. ``nodelist``: name of the
-    node of each row, None for the order of the graph.
+    ``reads_weights``: whether entries are the weights of edges that have some; otherwise all are 1.
+    ``nodelist``: name of the node of each row, None for the order of the graph.
     """
     edges = read_edges(graph)
     names = edges.node_names(nodelist)

@@ -210,7 +210,10 @@ class TrainingData:
     def overlap_finding(
         self, X_holdout: Any, y_holdout: Any, holdout_model: Any, *, compare_rows: bool
     ) -> str | None:
-        """Return "rows", "groups", "labels" or "classes" for a finding on a holdout, else None.
+        """Return a finding on a holdout, or None.
+
+        "rows" or "groups": these are shared. "labels": no class label is in both. "classes": a
+        class is missing from one of them, more than by chance.
 
         The values are keys of ``OVERLAP_FINDINGS``. ``holdout_model``: correlation model of the
         holdout. ``compare_rows``: whether rows are compared, or only groups and classes.

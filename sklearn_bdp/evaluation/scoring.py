@@ -243,7 +243,7 @@ class SearchMetrics:
         #: callable.
         self.scoring_by_name = {}
         self.secondary = {}
-        self.scorer_records = {}
+        self.scorer_records = {}  # ScorerRecord of each running fit, by id of its estimator
         refit_is_name = isinstance(refit, str) and refit not in SELECTION_RULES
         if isinstance(scoring, list | tuple | set | dict):
             names = _check_metric_names(scoring, refit, refit_is_name)
@@ -292,7 +292,7 @@ class SearchMetrics:
         """
         scoring = self.search.scoring
         ranking_scorer = MetricScorer(self.metric, self.scorer_records, ranks=True)
-        if self.name == "score":
+        if self.name == "score" and not self.scoring_by_name:
             return ranking_scorer
         if callable(scoring):
             return DictScorer(scoring, self.name, ranking_scorer)

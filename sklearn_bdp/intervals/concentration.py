@@ -302,7 +302,10 @@ class ProportionGrid:
         )
 
     def ends(self, cell: int | None) -> tuple[float, float]:
-        """Return the lower and the upper proportion of a cell; None: the central cell."""
+        """Return the lower and the upper proportion of a cell.
+
+        ``cell``: its number counted from the central cell, which is 0 or None.
+        """
         edge_index = self.center_index + (cell or 0)
         low, high = (math.sin(edge) ** 2 for edge in self.edges[edge_index : edge_index + 2])
         return low, high

@@ -155,8 +155,9 @@ def _difference(statistic, y, sides, masks, dates):
 def _refusal(statistic, y, value, scale, *, n_dates, rarest):
     """Return why a statistic of these dates has no interval, or an empty text.
 
-    ``value`` is the statistic or the difference of two, ``scale`` the name of the scale on which
-    the interval is computed, and ``n_dates`` the number of dates with a record of the row.
+    ``y`` has the targets of all records, ``value`` is the statistic or the difference of two,
+    ``scale`` the name of the scale on which the interval is computed, and ``n_dates`` the number of
+    dates with a record of the row.
     ``rarest`` is the number of dates with the rarest outcome and the noun of its records, or None.
     """
     date_facts = statistic.dates

@@ -218,7 +218,7 @@ class LedgerState:
         self.digests.append(entry.digest)
         self._cache_entry(entry)
         if entry.note is not None:
-            name, content = entry.note
+            name, content = entry.note  # a user's note has a text as its name
             self._notes.setdefault(name, []).append(content)
             if name is SystemNote.CLOSING:
                 self.read_latest_record()

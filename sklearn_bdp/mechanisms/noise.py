@@ -138,7 +138,8 @@ class Exponentials:
             return True
         prefix, length = self._prefix_and_length(index)
         while True:
-            # U lies in [prefix, prefix + 1) / 2**length, and E > bound means U < exp(-bound).
+            # U lies in [prefix, prefix + 1) / 2**length, and E > bound means U < exp(-bound). The
+            # Decimals `lower` and `upper` enclose exp(-bound) * 2**length.
             lower, upper = scaled_exp(bound, length)
             if prefix + 1 <= lower:
                 return True

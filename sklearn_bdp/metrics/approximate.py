@@ -149,7 +149,7 @@ class TrainingReference:
     clips : tuple of SquareClips
         Clips of each output for metrics of squared errors; empty without clips.
     loss_clips : tuple of float
-        Clip of each output for losses that are large for numbers near 0; empty without clips.
+        Clip of each output for gamma deviances and squared log errors; empty for other losses.
     family : {"none", "ratio", "proportion", "loss", "median"}
         Family of limits; ``"none"`` without an interval, ``"ratio"`` for exact limits.
     spread : InfluenceSpread, ErrorDistribution or None
@@ -193,7 +193,7 @@ class RatioCounts:
         return f"<raw counts of a {self.ratio_kind}>"
 
     def value(self, floor: int) -> float:
-        """Return the score, with a denominator of at least ``floor`` records.
+        """Return the score, with ``n_counted`` raised to at least ``floor``.
 
         Parameters
         ----------
@@ -406,7 +406,7 @@ class ApproximateMetric(BoundedMetric):
         """Return the score that the interval is about, in score units.
 
         If the reference has clips, squared errors, squared deviations from the training mean, and
-        losses that are large for numbers near 0 are clipped. Explained variance then subtracts the
+        gamma deviances and squared log errors are clipped. Explained variance then subtracts the
         mean error of training records from errors. Without clips the score is that of the scorer.
         """
         if reference.loss_clips:

@@ -883,9 +883,10 @@ def alter_columns(X_holdout, X, alteration):
 
 
 def _is_single(X):
-    """Return whether any column has floating-point numbers of less than 64 bits."""
+    """Return whether any column of an array or a pandas frame has floats of less than 64 bits."""
     dtypes = X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", np.dtype(float))]
-    return any(getattr(dtype, "kind", "O") == "f" and dtype.itemsize < 8 for dtype in dtypes)
+    value_dtypes = [getattr(dtype, "subtype", dtype) for dtype in dtypes]  # of sparse columns
+    return any(getattr(dtype, "kind", "O") == "f" and dtype.itemsize < 8 for dtype in value_dtypes)
 
 
 def column_digests(codes):

@@ -337,9 +337,9 @@ def _round_proportions(batch: QueryBatch, release: BatchRelease, n: int) -> None
 def _compare_queries(batch: QueryBatch, context: BatchContext, policy: Any) -> BatchRelease:
     """Compare the queries of a batch with the holdout; return the :class:`BatchRelease`.
 
-    An adaptive calibration compares the query with the best prediction or rank first, with cell
-    widths by ``policy``; if the batch fixes half-widths, each query once, at its half-width. Any
-    other calibration compares each query once, at its threshold.
+    An adaptive calibration compares the primary query with the best prediction or rank first, with
+    cell widths by ``policy``; if the batch fixes half-widths, each query once, at its half-width.
+    Any other calibration compares each query once, at its threshold.
     """
     settings = context.settings
     graded_release = GradedRelease(

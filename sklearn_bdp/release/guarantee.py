@@ -211,7 +211,7 @@ def _privacy_levels(
 
 
 def _answer_counts(totals: LedgerTotals, settings: Calibration, ledger_state: Any) -> AnswerCounts:
-    """Return the counts of answers and of their interval types, and the code lengths."""
+    """Return counts of answers and interval types, the information spent, and the next length."""
     interval_types = []
     if totals.has_approximate:
         interval_types = [answer.interval for answer in ledger_state.history()]

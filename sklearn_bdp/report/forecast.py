@@ -135,7 +135,10 @@ def forecast_report(
 
 
 def _forecast_data(holdout):
-    """Return the :class:`CVData` of a search; raise ValueError without it, and for noisy rows."""
+    """Return the :class:`CVData` of a search; raise ValueError without it.
+
+    Raise ValueError also if the report would pass through noise.
+    """
     training_data = holdout.context.cv_data
     if training_data is None:
         raise ValueError(

@@ -289,9 +289,9 @@ def record_dates(holdout: Any) -> Any:
 def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
     """Return predictions in the order of the holdout records, aligned by date if they have dates.
 
-    Models are returned unchanged, and so are predictions without dates or with the index of
-    ``holdout.X``. ``name``: name of the predictions in messages. Raise ValueError if the dates do
-    not match.
+    Models are returned unchanged, and so are predictions without dates, with several levels of
+    dates, or with the index of ``holdout.X``. ``name``: name of the predictions in messages. Raise
+    ValueError if the dates do not match.
     """
     index: Any = getattr(predictions, "index", None)
     if callable(index) or hasattr(predictions, "predict"):

@@ -864,8 +864,8 @@ def _stored_name(cls, name):
 def _added_members(cls):
     """Return pairs of names and members of an installed class, sorted by name.
 
-    The members are constants, and functions other than ``fit`` that code of the user put into the
-    class.
+    The members are all plain constants of the class, and those functions other than ``fit`` that
+    code of the user put into it.
     """
     names_and_members = []
     for name, member in vars(cls).items():

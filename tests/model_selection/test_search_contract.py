@@ -633,3 +633,14 @@ def test_groups_of_one_side_only_raise_with_the_missing_argument(data, labels):
         search(correlation="groups").fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:], **labels)
     with refused(ValueError, "groups_val", "X_val"):
         search().fit(X, y, groups_val=y)
+
+
+def test_a_metric_may_have_the_name_score():
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(),
+        {"C": [0.1, 1.0]},
+        scoring={"score": "accuracy", "f1": "f1"},
+        refit="score",
+        random_state=0,
+    ).fit(*make_classification(500, random_state=0))
+    assert {"mean_test_score", "mean_test_f1", "holdout_score_f1"} <= set(search.cv_results_)
