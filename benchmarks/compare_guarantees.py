@@ -111,9 +111,9 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
             n_rounds=rounds,
             cv_scores=np.array([min(1.0, score + 0.1 * wrong)]),
             min_thresholds=np.zeros(1),
-            sensitivities=np.ones(1),
+            noise_scales=np.ones(1),
             training_factors=np.full(1, 4 / 3),
-            score_deviations=lambda positions, predictions: tail.standard_deviation(predictions),
+            score_deviations_at=lambda positions, predictions: tail.standard_deviation(predictions),
         ).run_leader_first(policy)
         released += outcome.released_nats
         rounds += outcome.n_replies_above

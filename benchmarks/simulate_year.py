@@ -130,9 +130,9 @@ class Account:
             n_rounds=self.n_above,
             cv_scores=training,
             min_thresholds=self.relaxed_part * (training.max() - training),
-            sensitivities=np.ones(training.size),
+            noise_scales=np.ones(training.size),
             training_factors=self.factors(training),
-            score_deviations=lambda positions, predictions: self.tail.standard_deviation(
+            score_deviations_at=lambda positions, predictions: self.tail.standard_deviation(
                 predictions
             ),
         )

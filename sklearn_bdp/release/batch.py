@@ -256,21 +256,21 @@ def _earlier_noise_ratio(context: BatchContext) -> float:
 def scale_noise(batch: QueryBatch, context: BatchContext) -> tuple[QueryBatch, float]:
     """Limit the noise scales of a batch; return it, and the factor by which its DP level rises.
 
-    The noise scales are the field ``sensitivities``. Their limit is the ratio of the worst-case
+    The noise scales are the field ``noise_scales``. Their limit is the ratio of the worst-case
     standard deviations of the score and of a mean over records, but at least 1. With a budget, the
     batch stays the same, and the factor is 1.
     """
     settings = context.settings
-    if settings.budget is not None or (batch.sensitivities == 1.0).all():
+    if settings.budget is not None or (batch.noise_scales == 1.0).all():
         return batch, 1.0
     mean_deviation = ModelTail(context.dependence, settings.n).standard_deviation(0.5)
     deviation_ratio_per_shape = np.array(
         [float(tail.standard_deviation(0.5) / mean_deviation) for tail in batch.tails]
     )
     max_noise_scales = np.maximum(deviation_ratio_per_shape[batch.shape_indices], 1.0)
-    noise_scales = np.minimum(batch.sensitivities, max_noise_scales)
-    privacy_factor = float(np.max(batch.sensitivities / noise_scales))
-    return dataclasses.replace(batch, sensitivities=noise_scales), privacy_factor
+    noise_scales = np.minimum(batch.noise_scales, max_noise_scales)
+    privacy_factor = float(np.max(batch.noise_scales / noise_scales))
+    return dataclasses.replace(batch, noise_scales=noise_scales), privacy_factor
 
 
 def _compare_report_queries(
@@ -288,7 +288,7 @@ def _compare_report_queries(
     noise_margins = np.empty(m)
     # Any public prediction is valid (theory G4).
     far_ends = np.where(batch.cv_scores < 0.5, 1.0, 0.0)
-    for position, sensitivity in enumerate(batch.sensitivities):
+    for position, sensitivity in enumerate(batch.noise_scales):
         one_query = slice(position, position + 1)
         replies = mechanism.answer_run(
             far_ends[one_query] / sensitivity,
@@ -349,11 +349,11 @@ def _compare_queries(batch: QueryBatch, context: BatchContext, policy: Any) -> B
         n_rounds=context.totals_before.n_rounds,
         cv_scores=batch.cv_scores,
         min_thresholds=batch.relaxed_to,
-        sensitivities=batch.sensitivities,
+        noise_scales=batch.noise_scales,
         training_factors=1.0 + settings.n / batch.training_sizes,
-        score_deviations=batch.deviations,
+        score_deviations_at=batch.deviations_at,
         is_secondary=batch.is_secondary,
-        relative_deviations=_relative_deviations(batch),
+        deviation_ratios=_deviation_ratios(batch),
         ranks=batch.ranks,
     )
     fixed_half_widths = batch.fixed_half_widths
@@ -381,16 +381,16 @@ def _compare(batch: QueryBatch, mechanism: Any, comparison: Comparison) -> tuple
     that the noisy score of a corrected query falls in (None if no query was corrected).
     """
     # The noise is calibrated for the unit 1/n: the division scales it.
-    sensitivities = batch.sensitivities[comparison.positions]
+    noise_scales = batch.noise_scales[comparison.positions]
     replies = mechanism.answer_run(
-        comparison.predictions / sensitivities,
-        batch.values[comparison.positions] / sensitivities,
-        thresholds=comparison.thresholds / sensitivities,
+        comparison.predictions / noise_scales,
+        batch.values[comparison.positions] / noise_scales,
+        thresholds=comparison.thresholds / noise_scales,
     )
     n_compared = int(np.count_nonzero(replies.answered))
     if n_compared == 0 or not replies.above[n_compared - 1]:
         return n_compared, None
-    noisy_value = float(replies.values[n_compared - 1] * sensitivities[n_compared - 1])
+    noisy_value = float(replies.values[n_compared - 1] * noise_scales[n_compared - 1])
     return n_compared, comparison.cells(n_compared - 1).cell_of(min(1.0, noisy_value))
 
 
@@ -410,12 +410,12 @@ def _thresholds(
         predictions, settings.n_effective, batch.training_sizes[positions]
     )
     mean_deviations = ModelTail(context.dependence, settings.n).standard_deviation(predictions)
-    auto_thresholds *= batch.deviations(positions, predictions) / mean_deviations
+    auto_thresholds *= batch.deviations_at(positions, predictions) / mean_deviations
     min_thresholds = batch.relaxed_to[positions]
     return np.maximum(auto_thresholds, min_thresholds), min_thresholds > auto_thresholds
 
 
-def _relative_deviations(batch: QueryBatch) -> Array:
+def _deviation_ratios(batch: QueryBatch) -> Array:
     """Return ratios of expected to worst-case standard deviations of scores, shape (m,).
 
     They are at most 1, and 1 if the expected variance is unknown or not used.
@@ -424,7 +424,7 @@ def _relative_deviations(batch: QueryBatch) -> Array:
     ratios = np.ones(len(batch))
     if has_variance.any():
         positions = np.flatnonzero(has_variance)
-        worst_deviations = batch.deviations(positions, batch.cv_scores[positions])
+        worst_deviations = batch.deviations_at(positions, batch.cv_scores[positions])
         ratios[positions] = relative_deviation(
             worst_deviations**2 / batch.units.sum_of_squares,
             batch.unit_variances[positions],
@@ -445,7 +445,7 @@ def _cells(batch, release, variance_cells, *, theorem):
         "training_sizes": batch.training_sizes,
         "relaxed_to": batch.relaxed_to,
         "secondary": batch.is_secondary,
-        "sensitivities": batch.sensitivities,
+        "sensitivities": batch.noise_scales,
         "own_cells": batch.fixed_half_widths,
         "ranks": batch.ranks,
         "shape_of": batch.shape_indices,

@@ -26,7 +26,7 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
     """Release the class proportions that a batch needs; return batch and context with them.
 
     ROC AUC and means over classes need lower bounds of the class counts (theory G20). Their values,
-    shapes, tails and sensitivities are set in the returned batch. Dependent records are scored in
+    shapes, tails and noise_scales are set in the returned batch. Dependent records are scored in
     slices, which have one record of each group (G19).
 
     The result is ``(None, context)`` if the budget might not suffice. Batch and context stay the
@@ -50,7 +50,7 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
     shapes = list(batch.shapes)
     tails = list(batch.tails)
     values = batch.values.copy()
-    sensitivities = batch.sensitivities.copy()
+    noise_scales = batch.noise_scales.copy()
     for shape_index in shape_indices:
         shape = shapes[shape_index]
         positions = np.flatnonzero(batch.shape_indices == shape_index)
@@ -66,9 +66,9 @@ def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple
         for position in positions:
             class_scores = batch.score_inputs[position]
             values[position] = min(1.0, max(0.0, class_scores.value(class_floors, slices)))
-            sensitivities[position] = max(1.0, n * class_scores.sensitivity(class_floors))
+            noise_scales[position] = max(1.0, n * class_scores.sensitivity(class_floors))
     batch = dataclasses.replace(
-        batch, values=values, sensitivities=sensitivities, shapes=tuple(shapes), tails=tuple(tails)
+        batch, values=values, noise_scales=noise_scales, shapes=tuple(shapes), tails=tuple(tails)
     )
     return batch, dataclasses.replace(context, totals_before=totals)
 

@@ -23,7 +23,7 @@ def release_denominator_floors(
     training records predict, its cell is released. If the budget might not suffice, nothing is
     queried, and all floors are 0.
 
-    Returns the batch with new values, shapes, tails and sensitivities, the context with ledger
+    Returns the batch with new values, shapes, tails and noise_scales, the context with ledger
     totals after these queries, and a pair of each answered one: position in the batch and cell
     (None: the floor was confirmed). Without such metrics, batch and context stay the same, and the
     list is empty.
@@ -103,12 +103,12 @@ def _batch_with_floors(
     tails = list(batch.tails)
     shape_indices = batch.shape_indices.copy()
     values = batch.values.copy()
-    sensitivities = batch.sensitivities.copy()
+    noise_scales = batch.noise_scales.copy()
     replaced_shapes = set()
     for position, floor in floors.items():
         ratio_scores = batch.score_inputs[position]
         values[position] = ratio_scores.value(floor)
-        sensitivities[position] = max(1.0, n * ratio_scores.sensitivity(floor))
+        noise_scales[position] = max(1.0, n * ratio_scores.sensitivity(floor))
         shape_index = int(batch.shape_indices[position])
         shape = batch.shapes[shape_index] | {"class_floors": (floor,)}
         tail = score_tail(context.dependence, n, **shape)
@@ -123,7 +123,7 @@ def _batch_with_floors(
     return dataclasses.replace(
         batch,
         values=values,
-        sensitivities=sensitivities,
+        noise_scales=noise_scales,
         shapes=tuple(shapes),
         tails=tuple(tails),
         shape_indices=shape_indices,

@@ -489,17 +489,17 @@ class GradedRelease:
     n_rounds: int = 0  # rounds before the batch
     cv_scores: Array  # in [0, 1]
     min_thresholds: Array  # smallest thresholds, in units of [0, 1]
-    sensitivities: Array  # factors of the noise and of its margins
+    noise_scales: Array  # factors of the noise and of its margins
     # 1 + n / training size: variance of the difference between score and cross-validated score, in
     # variances of the score.
     training_factors: Array
     #: Takes positions and predictions; returns the worst-case deviations of scores there.
-    score_deviations: Callable[[Array, Array], Array]
+    score_deviations_at: Callable[[Array, Array], Array]
     # Queries without influence on decisions, such as other metrics of the same candidates. In
     # :meth:`run_leader_first` they come last, get coarse cells, and are never refined.
     is_secondary: Any = False  # or an array of bool
-    # Ratios of expected deviations of scores to ``score_deviations`` (theory G15).
-    relative_deviations: Any = 1.0  # or an array of shape (m,)
+    # Ratios of expected deviations of scores to ``score_deviations_at`` (theory G15).
+    deviation_ratios: Any = 1.0  # or an array of shape (m,)
     #: Public ranks that select a query unless another one is corrected upward (theory G34); None:
     #: released values select.
     ranks: Array | None = None
@@ -507,7 +507,7 @@ class GradedRelease:
     def __post_init__(self) -> None:
         m = self.cv_scores.size
         self.release = BatchRelease(m)
-        self.relative_deviations = np.broadcast_to(self.relative_deviations, m)
+        self.deviation_ratios = np.broadcast_to(self.deviation_ratios, m)
         # Ends of the released cells without noise margins (NaN: not answered), and the half-width
         # with which each query was compared last (infinite: not compared).
         self.cell_lower, self.cell_upper = np.full((2, m), np.nan)
@@ -569,7 +569,7 @@ class GradedRelease:
         )
         unrelaxed_thresholds = fine_half_widths
         if not is_leader:
-            worst_case_deviations = prediction.deviations / self.relative_deviations[positions]
+            worst_case_deviations = prediction.deviations / self.deviation_ratios[positions]
             coarse_half_widths = (
                 policy.coarse_half_width(self.rank_order.size) * worst_case_deviations
             )
@@ -647,7 +647,7 @@ class GradedRelease:
                 predictions=centers,
                 thresholds=thresholds,
                 surprise_half_widths=thresholds,
-                grid_steps=resolution * self.sensitivities[positions],
+                grid_steps=resolution * self.noise_scales[positions],
             )
             return comparison, prediction, is_relaxed
 
@@ -761,11 +761,11 @@ class GradedRelease:
 
     def _predict(self, positions: Array) -> Prediction:
         """Return the predictive distributions of the scores at these positions."""
-        relative_deviations = self.relative_deviations[positions]
+        deviation_ratios = self.deviation_ratios[positions]
         cv_scores = self.cv_scores[positions]
         centers, drifts = self.code.predict(cv_scores)
-        score_deviations = self.score_deviations(positions, centers) * relative_deviations
-        max_drifts = np.maximum(OFFSET_DEVIATION * relative_deviations, np.abs(centers - cv_scores))
+        score_deviations = self.score_deviations_at(positions, centers) * deviation_ratios
+        max_drifts = np.maximum(OFFSET_DEVIATION * deviation_ratios, np.abs(centers - cv_scores))
         deviations = score_deviations * np.sqrt(self.training_factors[positions])
         return Prediction(centers, deviations, np.minimum(drifts, max_drifts))
 
@@ -779,15 +779,15 @@ class GradedRelease:
             policy,
             self.code,
             predictions=prediction.centers,
-            deviation_at=lambda predictions: self.score_deviations(positions, predictions),
+            deviation_at=lambda predictions: self.score_deviations_at(positions, predictions),
             training_factor=self.training_factors[positions],
             drift=prediction.drifts,
-            relative_deviation=self.relative_deviations[positions] if is_leader else 1.0,
+            relative_deviation=self.deviation_ratios[positions] if is_leader else 1.0,
             rank_lengths=self.release.rank_lengths[positions],
             is_single_query=self.rank_order.size == 1,
         )
         margin, _ = self.noise_margins(self.n_rounds + self.release.n_replies_above)
-        return np.maximum(half_widths, margin * self.sensitivities[positions])
+        return np.maximum(half_widths, margin * self.noise_scales[positions])
 
     def _record(self, comparison, n_answered, cell, prediction, cell_masses):
         """Record the replies to the first ``n_answered`` queries of a comparison.
@@ -822,7 +822,7 @@ class GradedRelease:
         inner_upper = np.where(upper >= 1.0, np.inf, predictions + inner_distances)
         masses = cell_masses(inner_lower, inner_upper, *prediction.take(slice(n_below)))
         release.released_nats += self.code.charge(np.log((1.0 - _CROSSING) * masses))
-        self._narrow(positions, lower, upper, thresholds, margin * self.sensitivities[positions])
+        self._narrow(positions, lower, upper, thresholds, margin * self.noise_scales[positions])
         release.values[positions] = predictions
         release.answered[positions] = True
 
@@ -851,7 +851,7 @@ class GradedRelease:
             np.log((1.0 - _CROSSING) * surprise_mass + _CROSSING * cell_mass)
         )
         half_width = comparison.surprise_half_widths[index]
-        self._narrow(positions, low, high, half_width, margin * self.sensitivities[positions])
+        self._narrow(positions, low, high, half_width, margin * self.noise_scales[positions])
         release.n_replies_above += 1
         release.above[positions] = release.answered[positions] = True
         value = 0.5 * (max(low, 0.0) + min(high, 1.0))
@@ -892,8 +892,8 @@ class GradedRelease:
         value = self._middle(position)
         half_width = 0.5 * (self.cell_upper[position] - self.cell_lower[position])
         # The deviation at the released value, not at the prediction.
-        deviation = self.score_deviations(np.array([position]), np.array([value]))[0]
-        deviation *= self.relative_deviations[position]
+        deviation = self.score_deviations_at(np.array([position]), np.array([value]))[0]
+        deviation *= self.deviation_ratios[position]
         score_scale, _ = self.code.scales()
         difference_variance = (score_scale * deviation) ** 2 * self.training_factors[position]
         rounding_variance = half_width**2 / 3.0  # of a uniform distribution over the cell

@@ -55,7 +55,7 @@ class QueryBatch:
     shape_indices: np.ndarray  # (m,): index of each query's shape, which is that of its tail
     #: (m,): scale of the noise in units of that for the sensitivity ``1/n``, at least 1: the
     #: sensitivity in units of ``1/n``, or less after ``scale_noise``.
-    sensitivities: np.ndarray
+    noise_scales: np.ndarray
     training_sizes: np.ndarray  # (m,): number of records behind each cross-validated score
     #: (m,): smallest threshold of each query if thresholds are chosen automatically.
     relaxed_to: np.ndarray
@@ -97,7 +97,7 @@ class QueryBatch:
                 selected[name] = [values[position] for position in positions]
         return dataclasses.replace(self, **selected)
 
-    def deviations(self, positions, predictions):
+    def deviations_at(self, positions, predictions):
         """Return worst-case standard deviations of the scores of the queries at ``positions``.
 
         ``predictions``: public predictions of these scores, in [0, 1].
@@ -183,7 +183,7 @@ def make_query_batch(
         shapes=holdout_scores.shapes,
         tails=tuple(score_tail(model, n, **shape) for shape in holdout_scores.shapes),
         shape_indices=holdout_scores.shape_indices,
-        sensitivities=holdout_scores.sensitivities,
+        noise_scales=holdout_scores.sensitivities,
         training_sizes=_array_per_query("n_train", n if n_train is None else n_train, m, low=1.0),
         relaxed_to=_array_per_query(
             "relaxed_to", 0.0 if relaxed_to is None else relaxed_to, m, high=1.0

@@ -86,7 +86,7 @@ class Account:
             shapes=({"kind": "mean"},),
             tails=(self.tail,),
             shape_indices=np.zeros(count, dtype=int),
-            sensitivities=np.ones(count),
+            noise_scales=np.ones(count),
             training_sizes=np.full(count, 3.0 * self.n),
             relaxed_to=np.zeros(count),
             is_secondary=np.zeros(count, dtype=bool),

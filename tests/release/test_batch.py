@@ -44,7 +44,7 @@ def queries(cv_scores, values, scale=1.0, relaxed_to=0.0):
         # A class of N / scale**2 records: a score that varies so much more.
         tails=(ModelTail(MODEL, N) if scale == 1.0 else ClassMeansTail((round(N / scale**2),)),),
         shape_indices=np.zeros(count, dtype=int),
-        sensitivities=np.full(count, float(scale)),
+        noise_scales=np.full(count, float(scale)),
         training_sizes=np.full(count, float(N)),
         relaxed_to=np.full(count, relaxed_to),
         is_secondary=np.zeros(count, dtype=bool),
@@ -142,7 +142,7 @@ def test_a_released_denominator_does_not_lower_the_ratio_of_earlier_noise():
     calibration = settings()
     mechanism = calibration.make_mechanism(random_state=0)
     code = PredictiveCode()
-    rare = dataclasses.replace(queries([0.9], [0.2], scale=2.0), sensitivities=np.full(1, 3.0))
+    rare = dataclasses.replace(queries([0.9], [0.2], scale=2.0), noise_scales=np.full(1, 3.0))
     first_record, _ = run(rare, calibration, mechanism=mechanism, code=code)
     ratio = first_record.totals.dp_epsilon / mechanism.dp_epsilon_used(1 / N)
     assert ratio == pytest.approx(1.5, rel=0.05)

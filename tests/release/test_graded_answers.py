@@ -77,9 +77,9 @@ def replay(record, last, rows, code, holdout):
         cv_scores=np.array([row.cv_score for row in rows]),
         min_thresholds=np.broadcast_to(cells["relaxed_to"], m),
         is_secondary=np.broadcast_to(cells["secondary"], m),
-        sensitivities=np.broadcast_to(cells["sensitivities"], m),
+        noise_scales=np.broadcast_to(cells["sensitivities"], m),
         training_factors=np.broadcast_to(1 + holdout.n / np.array(cells["training_sizes"]), m),
-        score_deviations=lambda positions, predictions: tails[0].standard_deviation(predictions),
+        score_deviations_at=lambda positions, predictions: tails[0].standard_deviation(predictions),
     )
     policy = cell_width_policy(
         last, holdout.account.settings, holdout.dependence, record.code_length
@@ -199,9 +199,9 @@ def game_fails(bits, analyst, *, n, beta, policy, mean, guess_cv_scores, batches
             noise_margins=lambda n_above: (0.0, 0.0),
             cv_scores=guess_cv_scores(truth, number),
             min_thresholds=np.zeros(len(q)),
-            sensitivities=np.ones(len(q)),
+            noise_scales=np.ones(len(q)),
             training_factors=np.full(len(q), 2.0),
-            score_deviations=lambda positions, predictions: tail.standard_deviation(predictions),
+            score_deviations_at=lambda positions, predictions: tail.standard_deviation(predictions),
         )
         outcome = graded_release.run_leader_first(policy)
         length = spent_length + math.log(number * (number + 1)) + outcome.rank_lengths

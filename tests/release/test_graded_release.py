@@ -39,7 +39,7 @@ def batch(
     training_size=8.0,
     is_secondary=None,
     margins=margins,
-    relative_deviations=1.0,
+    deviation_ratios=1.0,
     ranks=None,
 ):
     """Return a function that makes a graded release of a code and of a source of replies."""
@@ -50,13 +50,13 @@ def batch(
         noise_margins=margins,
         cv_scores=cv_scores,
         min_thresholds=np.broadcast_to(np.asarray(relaxed_to, dtype=float), count),
-        sensitivities=np.ones(count),
+        noise_scales=np.ones(count),
         training_factors=np.full(count, 1.0 + n / training_size),
-        score_deviations=lambda positions, predictions: np.sqrt(
+        score_deviations_at=lambda positions, predictions: np.sqrt(
             np.clip(predictions * (1 - predictions), 0.02, None) / n
         ),
         is_secondary=is_secondary is not None and np.array(is_secondary),
-        relative_deviations=relative_deviations,
+        deviation_ratios=deviation_ratios,
         ranks=None if ranks is None else np.array(ranks),
     )
 
@@ -198,7 +198,7 @@ def test_transcripts_of_scores_that_vary_little_have_probabilities_that_sum_to_o
     cv_scores, policy
 ):
     """G7, G15: cells and code are scaled alike by the variance of the training set."""
-    queries = batch(cv_scores, relative_deviations=0.6)
+    queries = batch(cv_scores, deviation_ratios=0.6)
     outcomes = list(transcripts(queries, running(policy)))
     assert len(outcomes) > 2
     assert sum(math.exp(-outcome.released_nats) for outcome, _ in outcomes) == pytest.approx(
@@ -213,7 +213,7 @@ def test_a_right_prediction_costs_the_same_however_little_scores_vary(relative_d
     costs = []
     for _ in range(2):
         graded_release = batch(
-            [0.8], n=1000, training_size=3000.0, relative_deviations=relative_deviation
+            [0.8], n=1000, training_size=3000.0, deviation_ratios=relative_deviation
         )(code=code, compare=noiseless_replies(np.array([0.8])))
         policy = make_width_policy(AlphaSpending(), len(costs) + 1, -6.0)
         costs.append(graded_release.run_leader_first(policy).released_nats)
@@ -383,7 +383,7 @@ def test_secondary_queries_come_last_and_are_never_the_leader():
     assert other_comparison.positions.tolist() == [1, 3, 0]
     values = np.array([0.95, 0.5, 0.8, 0.99])
     graded_release = queries(code=PredictiveCode(), compare=noiseless_replies(values))
-    typical_deviations = graded_release.score_deviations(
+    typical_deviations = graded_release.score_deviations_at(
         other_comparison.positions, other_comparison.predictions
     ) * math.sqrt(4 / 3)
     assert (other_comparison.thresholds > 6.0 * typical_deviations).all()
