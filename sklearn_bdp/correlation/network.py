@@ -228,8 +228,8 @@ class NetworkModel(GraphModel):
 
         Whole components have the model of :meth:`subset`, and so has any holdout if a diameter is
         infinite. Nodes without an edge between them have a ``ConditionallyIndependent`` model.
-        Other holdouts have a network with the same diameters and without tables. Raises ValueError
-        if the strength has yet to be estimated.
+        Other holdouts have a network with the same diameters and without the tables of a Bayesian
+        network. Raises ValueError if the strength has yet to be estimated.
         """
         indices = check_indices(indices, self.n_records)
         if self._to_estimate:

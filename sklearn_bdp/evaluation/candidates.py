@@ -946,8 +946,8 @@ class Verifier:
             ``candidates`` and the name of a secondary metric (None for the metric that ranks), and
             returns the TrainingReference from out-of-fold predictions.
         n_train : float or None
-            Number of training records behind a cross-validated score, an effective number for
-            weighted scores. None: all of them.
+            Number of training records that a cross-validated score averages, an effective number
+            for weighted scores. None: all of them.
         selection_scores : sequence of float or None
             Training scores in score units by which a confirmed candidate is selected. None: it is
             selected by the cross-validated scores.
@@ -1002,8 +1002,8 @@ class Verifier:
         """Query the holdout about all candidates with scores, and set the answers of the queries.
 
         ``queries``: query about each candidate on the metric that ranks, which contains those on
-        secondary metrics; ``n_train``: number of training records behind a cross-validated score.
-        If the holdout has a budget, queries on secondary metrics are a second batch.
+        secondary metrics; ``n_train``: number of training records that a cross-validated score
+        averages. If the holdout has a budget, queries on secondary metrics are a second batch.
         """
         ranking_queries = list(filter(_has_scores, queries))
         queries_with_cv_score = [query for query in queries if math.isfinite(query.cv_score)]
@@ -1046,8 +1046,8 @@ class Verifier:
         """Query the holdout in one batch, and set the answers of the queries.
 
         If the holdout raises BudgetExhaustedError and there are no ranking queries, the secondary
-        queries stay unanswered. ``n_train``: number of training records behind a cross-validated
-        score.
+        queries stay unanswered. ``n_train``: number of training records that a cross-validated
+        score averages.
         """
         queries = [*ranking_queries, *secondary_queries]
         if not queries:

@@ -521,7 +521,7 @@ class CrossValidation:
         self._references = {}  # TrainingReference by row and name of the metric
         #: Range of the metric that scored the folds, divided by that of the verified metric.
         self._range_ratio = 1.0
-        #: Number of training records behind a cross-validated score; effective number for a
+        #: Number of training records that a cross-validated score averages; effective number for a
         #: weighted score of nodes.
         self.n_train = num_samples(self.holdout_split.X)
         self._node_weights = None  # weights of the test nodes, an array for each fold, or None
@@ -910,8 +910,8 @@ class CrossValidation:
 
         For metrics without a proven bound it is the score of pooled out-of-fold predictions, which
         has the formula that is applied to the holdout. For other metrics, or if the pooled score
-        is unknown, it is the unweighted mean over folds. ``name``: of a secondary metric; None for
-        the metric that ranks.
+        is unknown, it is the unweighted mean over folds. It is NaN if this mean is. ``name``: of a
+        secondary metric; None for the metric that ranks.
         """
         metric = self.metric if name is None else self.secondary[name]
         metric_name = self.metric_name if name is None else name

@@ -643,8 +643,9 @@ def with_forecast(certificate, holdout, ledger_state, metric, *, n_train, traini
 
     It is returned unchanged if no query can follow. Without a verified score, only ``half_width``
     and ``forecast`` may change. All half-widths are those of scores in [0, 1]. ``n_train``:
-    number of training records behind a cross-validated score; ``training_variance``: variance in
-    [0, 1] of the selected model's scores of training records, or of dates, NaN if it is unknown.
+    number of training records that a cross-validated score averages; ``training_variance``:
+    variance in [0, 1] of the selected model's scores of training records, or of dates, NaN if it is
+    unknown.
     """
     forecast = certificate.forecast
     selected = certificate.selected

@@ -684,7 +684,8 @@ class ReusableHoldoutSearchCV(FinalReportMixin, GridSearchCV):
 
         Only rows with a cross-validated score are selected, for halving only of the last iteration.
         Raises ScoreContractError if a score of the best candidate is worse than declared.
-        ``selection_scores``: training scores by row, in score units.
+        ``selection_scores``: scores of :meth:`CrossValidation.selection_scores` by row, which are
+        means over folds and not pooled, in score units.
         """
         first_row = cross_validation.first_row
         is_finite = np.isfinite(cross_validation.scores[first_row:])
@@ -1062,7 +1063,7 @@ def _short_value(value):
 
 
 def without_autologging():
-    """Return a context manager that disables autologging by MLflow, if it is active.
+    """Return a context manager that disables autologging of scikit-learn by MLflow, if active.
 
     Autologging would score the best model on all data passed to ``fit``, including holdout records.
     """

@@ -65,7 +65,9 @@ def _recorded_finding(holdout, training_data):
             return None
         earlier_checks = ledger_state.checks()
         for check in earlier_checks:
-            if check["of"] == training_data.digest:
+            # Rows that were not allowed before are compared again.
+            is_allowed = check["finding"] == "rows" and holdout.allow_shared_rows
+            if check["of"] == training_data.digest and not is_allowed:
                 return check["finding"]
         finding = training_data.overlap_finding(
             holdout.X, holdout.y, holdout.dependence, compare_rows=not holdout.allow_shared_rows

@@ -769,7 +769,9 @@ class ObjectHasher:
         name = value.__qualname__
         if version is not None and not name.startswith("<"):
             # Functions that were put into an installed class are code of the user.
-            names_and_members = [pair for base in value.__mro__ for pair in _added_members(base)]
+            names_and_members = [
+                pair for base in value.__mro__ for pair in _constants_and_added_functions(base)
+            ]
             if not any(isinstance(member, types.FunctionType) for _, member in names_and_members):
                 self.installed_classes.append(value)
             return self.digest("class", version, value.__module__, name, names_and_members)
@@ -861,7 +863,7 @@ def _stored_name(cls, name):
     return _STORED_NAMES.get(name, name) if is_own else name
 
 
-def _added_members(cls):
+def _constants_and_added_functions(cls):
     """Return pairs of names and members of an installed class, sorted by name.
 
     The members are all plain constants of the class, and those functions other than ``fit`` that
@@ -1119,7 +1121,7 @@ def fingerprint(model, classes):
     sha256 = hashlib.sha256()
     pickler = pickle.Pickler(types.SimpleNamespace(write=sha256.update), protocol=5)
     bases = {base for cls in classes for base in cls.__mro__}
-    members_of_bases = [_added_members(base) for base in bases]
+    members_of_bases = [_constants_and_added_functions(base) for base in bases]
     if any(callable(member) for members in members_of_bases for _, member in members):
         return None
     try:

@@ -309,3 +309,20 @@ def test_exceptions_on_holdout_records_are_not_reported():
         assert search.best_interval_[0] <= 0.05
     assert messages[0] == messages[1]
     assert not any("Row_" in text for text in messages[0])
+
+
+def test_rows_that_are_allowed_later_are_compared_again(path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = (X[:, 0] > 0).astype(int)
+    holdout = ReusableHoldout(X[200:], y[200:], ledger=path)
+
+    def fit_search(holdout):
+        search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, holdout=holdout)
+        return search.fit(X[:260], y[:260])
+
+    for _ in range(2):
+        with refused(SharedRecordsError, "allow_shared_rows"):
+            fit_search(holdout)
+    allowed = ReusableHoldout(X[200:], y[200:], ledger=path, allow_shared_rows=True)
+    assert fit_search(allowed).best_score_ > 0.5
