@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import TimeOrdered
-from sklearn_bdp.correlation.dates import as_time_span, date_numbers, horizon_in_dates
+from sklearn_bdp.correlation.dates import as_time_span, date_numbers, horizon_in_dates, index_dates
 from sklearn_bdp.exceptions import DependenceWarning
 from tests.facts import refused, units_of, warned
 
@@ -262,3 +262,9 @@ def test_an_offset_that_does_not_move_on_is_rejected():
     with refused(ValueError, "horizon"):
         as_time_span(pd.DateOffset(day=20), "horizon")
     assert as_time_span(pd.DateOffset(months=1), "horizon") is not None
+
+
+def test_an_index_with_missing_numbers_that_descends_is_rejected():
+    index = pd.Index(pd.array([1, None, 0], dtype="Int64"))
+    with refused(ValueError, "ascend"):
+        index_dates(pd.DataFrame({"x": [0, 1, 2]}, index=index))

@@ -181,3 +181,13 @@ def test_the_metric_may_be_given_by_position(data, holdout):
     scorer = HoldoutScorer(holdout, "balanced_accuracy")
     assert scorer.scoring == "balanced_accuracy"
     assert 0.9 < scorer(model().fit(X, y), X, y) <= 1.0
+
+
+def test_a_model_is_scored_again_on_frames_with_sparse_columns():
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(600, 2)) * (rng.random((600, 2)) < 0.4)
+    X = pd.DataFrame(columns).astype(pd.SparseDtype(float, 0.0))
+    y = (columns[:, 0] > 0.0).astype(int)
+    model = LogisticRegression().fit(X[:300], y[:300])
+    scorer = HoldoutScorer(ReusableHoldout(X[300:], y[300:], random_state=0))
+    assert scorer(model, X[:300], y[:300]) == scorer(model, X[:300].copy(), y[:300])
